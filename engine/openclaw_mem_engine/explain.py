@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Dropped rows that a report lists; the rest is counted.
 DROPPED_LISTED = 20
 #: What the formulas of stages leave open.
-_CONSTANTS = {"k": "k = {:g}", "half_life_days": "half-life = {:g} days", "lambda": "λ = {:g}"}
+_CONSTANTS = {"k": "k = {:g}", "half_life_days": "half-life = {:g} days", "lambda": "lambda = {:g}"}
 #: Of a hit whose score is below the limit.
 RESCUED = "kept by keyword rescue"
 

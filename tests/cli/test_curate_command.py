@@ -87,7 +87,7 @@ def test_the_cut_line_is_named_and_a_long_diff_is_cut(call: Call, world: World) 
     )
     said = call("curate").out
     assert "1,253 lines (200 advised)" in said and "the agent gets only the last part line " in said
-    assert "over-budget: move section “Shelf” (1,251 lines) into memory/shelf.md" in said.replace(
+    assert "over-budget: section “Shelf” (1,251 lines): move to memory/shelf.md" in said.replace(
         "\n          ", " "
     )
     assert "more lines: `openclaw-mem curate --effect" in said and len(said.splitlines()) < 40

@@ -88,7 +88,7 @@ def test_lesson_japanese(demo: Memory) -> None:
     assert "people/minato-seiko.md" in paths(hybrid)
     assert not vector.hits
     (note,) = [note for note in vector.trace.notes if note.code in ("no-embedding", "leg-missing")]
-    assert note.text.startswith("Mode vector finds nothing: static has no vector for this query: ")
+    assert note.text.startswith("Mode vector finds nothing: static has no vector for this query because ")
     assert [note.text for note in hybrid.trace.notes if note.text.startswith("BM25 only: ")]
 
 

@@ -24,7 +24,7 @@ def settings(tmp_path: Path) -> Settings:
 def test_a_long_memory_is_said(settings: Settings) -> None:
     (settings.workspace / "MEMORY.md").write_text("".join(f"- fact {number}\n" for number in range(201)))
     found = named(looked(settings), "memory-long")
-    assert found.severity == "warning" and found.text.startswith("MEMORY.md has 201 lines; 200 are advised.")
+    assert found.severity == "warning" and found.text.startswith("MEMORY.md has 201 lines (200 advised).")
     (settings.workspace / "MEMORY.md").write_text("".join(f"- fact {number}\n" for number in range(200)))
     assert "memory-long" not in codes(looked(settings))
 

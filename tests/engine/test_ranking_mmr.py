@@ -194,7 +194,7 @@ def test_a_displaced_hit_names_its_rival() -> None:
     assert dropped.outcome.stage == "mmr"
     assert (
         dropped.outcome.reason
-        == "its MMR value −0.050 is below 0.000, that of #2; its similarity to #1 is 1.00; "
+        == "its MMR value −0.050 is below 0.000, that of #2; its similarity to #1 is 1.000; "
         "by score alone it would be kept"
     )
     assert dropped.diversity is not None

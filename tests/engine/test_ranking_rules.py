@@ -167,7 +167,7 @@ def test_a_chosen_mode_has_no_note_but_a_missing_list_has() -> None:
     assert row(only_words, "a").outcome.stage == "mode"
     assert (
         row(only_words, "a").outcome.reason
-        == "BM25 no match: the text does not contain q; mode bm25 does not use vectors"
+        == "BM25 no match: the text lacks q; mode bm25 does not use vectors"
     )
     trace = rank(pool_of(None, [("b", 2.0)]), DOCUMENTED.set({"mode": "vector"}))
     assert (returned(trace), codes(trace)) == ([], ["leg-missing"])
@@ -198,7 +198,7 @@ def test_an_absence_differs_from_a_rank_beyond_the_cut() -> None:
     )
     vector = row(trace, "c").operands[0]
     assert (vector.value, vector.note) == (0.0, "rank 3 of 3 vectors, past the first 2")
-    assert row(trace, "a").operands[1].note == "no match: the text does not contain q"
+    assert row(trace, "a").operands[1].note == "no match: the text lacks q"
     outside = rank(pool, DOCUMENTED.set({"max_results": 1, "candidate_multiplier": 1, "pool_results": 1}))
     assert row(outside, "b").outcome.stage == "pool"
     assert (

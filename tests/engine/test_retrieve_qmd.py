@@ -133,7 +133,7 @@ def test_what_is_said_of_words_and_lines_follows_the_lists_that_were_searched(
     """A profile of the builtin index ranks lists whose words must all match, and that score no line."""
     trace = shared.search("heron pond zeppelin -coffee", profile(name)).trace
     notes = {row.path: [o.note for o in row.operands if o.label == "text"] for row in trace.rows}
-    said = "no match: the text does not contain zeppelin, "
+    said = "no match: the text lacks zeppelin, "
     assert notes["MEMORY.md"] == [f"{said}or contains what the query excludes: coffee"]
     fusion, words = trace.stage("fusion"), trace.stage("bm25")
     assert fusion is not None and "best line" not in str(fusion.constants["vector_score"])

@@ -221,13 +221,13 @@ SENTENCES: dict[str, Check] = {
         and len(oracle.words) > 1
         and not any(oracle.holds(row.chunk_id, word) for word in oracle.words)
     ),
-    r"(?:BM25 )?no match: the text lacks: ([^;]+)": lambda oracle, row, found: (
+    r"(?:BM25 )?no match: the text lacks (\w+, [^;]+)": lambda oracle, row, found: (
         set(found[1].split(", ")) <= set(oracle.words)
         and oracle.every
         and all(oracle.holds(row.chunk_id, word) for word in set(oracle.words) - set(found[1].split(", ")))
         and not all(oracle.holds(row.chunk_id, word) for word in oracle.words)
     ),
-    r"(?:BM25 )?no match: the text does not contain (\w+)": lambda oracle, row, found: (
+    r"(?:BM25 )?no match: the text lacks (\w+)": lambda oracle, row, found: (
         not oracle.holds(row.chunk_id, found[1])
         and all(oracle.every and oracle.holds(row.chunk_id, word) for word in {*oracle.words} - {found[1]})
     ),
@@ -421,7 +421,7 @@ def test_words_of_the_file_name_alone_are_named(memory: Memory) -> None:
     row = next(row for row in answer.trace.rows if row.path == "memory/garden-valve.md")
     note = next(operand.note for operand in row.operands if operand.label == "text")
     assert note == (
-        "no match: the text lacks: valve, garden; "
+        "no match: the text lacks valve, garden; "
         "the file name, which this profile does not search, contains: valve, garden"
     )
 

@@ -102,9 +102,9 @@ async def test_a_question_longer_than_its_dialog_is_scrolled(tmp_path: Path, siz
 async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path: Path) -> None:
     async with opened(demo(tmp_path, own_notes=True)) as (pilot, screen):
         facts = shown(screen, "#facts")
-        assert "lines 203/200 ━" in facts and " 2 agent searches, last " in facts
+        assert "203 lines (200 advised) ━" in facts and " 2 agent searches, last " in facts
         assert "39 % of MEMORY.md can never appear in a search result" in facts
-        gauges = re.findall("([0-9,]+)/[0-9,]+ (━+)(─*)┃(━*)", facts)
+        gauges = re.findall(r"([0-9,]+) (?:lines|of)[^━]+ (━+)(─*)┃(━*)", facts)
         assert [(len(used + free), over, said) for said, used, free, over in gauges] == [
             (24, "━", "203"),
             (24, "", "7,868"),
@@ -139,11 +139,11 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         await press(pilot, "enter")
         assert note.read_text("utf-8").count("Boardhaus") == 1
         assert "proposals · 2" in str(screen.candidates.border_title)
-        assert "lines 202/200" in shown(screen, "#facts")
+        assert "202 lines (200 advised)" in shown(screen, "#facts")
         assert shown(screen, "#status").strip()
         await press(pilot, "j", "a", "enter")  # two notes at once
         assert (note.parent / "memory/songs-for-the-workshop-radio.md").exists()
-        assert "lines 115/200" in shown(screen, "#facts")
+        assert "115 lines (200 advised)" in shown(screen, "#facts")
         await press(pilot, "z", "enter", "z", "enter")
         assert note.read_bytes() == before
         assert not (note.parent / "memory/songs-for-the-workshop-radio.md").exists()
@@ -166,7 +166,7 @@ async def test_files_with_the_budget_drawn_and_the_chunks_of_one(tmp_path: Path)
         await press(pilot, "escape", "shift+tab", "question_mark")
         said = shown(pilot.app.screen, Pane)
         assert (
-            said.count("Proposals for changes of MEMORY.md") == 1
+            said.count("This screen proposes changes of MEMORY.md") == 1
             and "Nothing is written without confirmation" in said
         )
         await press(pilot, "escape", "escape")

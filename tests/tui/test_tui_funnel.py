@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import lab_world as world
@@ -26,12 +27,12 @@ def test_a_score_that_is_replaced_has_one_row_and_no_scale_of_its_own() -> None:
     first, second = view.trace.returned[:2]
     drawn = [spans.text_of(line) for line in waterfall(view, first, 46)]
     at = next(n for n, text in enumerate(drawn) if text.startswith("1/rank"))
-    assert drawn[at].rstrip() == "1/rank 1 / rank 1 = 1.0000"
+    assert drawn[at].rstrip() == "1/rank = 1 ÷ 1 = 1.0000"
     assert drawn[at - 3].startswith("fused") and "█████" in drawn[at - 3]
-    assert drawn[at - 2].split()[:5] == ["bonus", "#1", "in", "a", "list"]
+    assert drawn[at - 2].split()[:4] == ["bonus", "best", "rank", "1"]
     assert drawn[at - 1].split()[0] == "sum" and drawn[at - 1].split()[-1] == ".0825"
     assert drawn[at + 1].split() == ["score", "1.0000"]
-    assert "1/rank 1 / rank 2 = .5000" in texts(waterfall(view, second, 46))
+    assert "1/rank = 1 ÷ 2 = .5000" in texts(waterfall(view, second, 46))
     low = texts(waterfall(view, first, 46, marker=Marker.of(view.pool))).splitlines()
     assert [row.split()[0] for row in low[1:7]] == ["vector", "BM25", "fused", "bonus", "sum", "1/rank"]
 
@@ -69,9 +70,9 @@ def test_funnel_counts_each_stage() -> None:
     assert spans.text_of(funnel.funnel(kept, 120)).endswith(" baseline pinned: min score .35 ")
     assert " → min score .30 drops 1 → 2 returned " in drawn
     picks = world.view(Knobs().set({"mmr": True, "mmr_lambda": 0.0, "min_score": 0.0, "max_results": 2}))
-    assert "mmr changed 1 of the first 2 ranks" in spans.text_of(funnel.funnel(picks, 140))
+    assert "MMR changed 1 of the first 2 ranks" in spans.text_of(funnel.funnel(picks, 140))
     low = spans.text_of(funnel.funnel(picks, 66))
-    assert "mmr changed 1 of the first 2 ranks → max 2" in low and "vector" not in low, "the lists go first"
+    assert "MMR changed 1 of the first 2 ranks → max 2" in low and "vector" not in low, "the lists go first"
     packed = world.view(profile("workbench"))
     assert packed.trace is not None
     assert (
@@ -94,12 +95,24 @@ def test_funnel_is_compact_where_it_must_be() -> None:
     assert spans.text_of(funnel.funnel(against, 90)).endswith(" baseline min score .35 "), "not its name"
 
 
+def test_keys_in_a_sentence_are_drawn_as_keys() -> None:
+    drawn = spans.keyed("While it is built, `esc` stops it.")
+    assert [span.text for span in drawn if span.role == "key"] == ["esc"]
+    assert spans.text_of(drawn) == "While it is built, esc stops it."
+
+
 def test_strip_marks_what_differs() -> None:
     line = funnel.strip(EVERYTHING, Knobs(), 120)
     strong = [span.text for span in line if "strong" in span.role]
     assert strong == ["decay 30 d", "MMR on", "min score .30"]
-    hidden = spans.text_of(funnel.strip(Knobs().set({"decay": True, "snippet_chars": 60}), Knobs(), 120))
-    assert "2 changes, 1 not shown" in hidden and "BM25 .30" in hidden
+    for cells in (80, 100, 120):
+        line = funnel.strip(Knobs().set({"decay": True, "snippet_chars": 60}), Knobs(), cells)
+        strong = [span.text for span in line if "strong" in span.role]
+        assert strong == ["decay 30 d", "snippet chars 60"], "every change that is counted"
+        assert "2 changes · U reset all" in spans.text_of(line)
+    many = spans.text_of(funnel.strip(profile("workbench"), Knobs(), 160))
+    assert re.search(r"\d+ changes, \d+ not shown · U reset all", many), "more than a line holds"
+    assert " changes · U reset all" in spans.text_of(funnel.strip(profile("workbench"), Knobs(), 120))
     moved = Knobs().set({"vector_weight": 0.5})
     assert " 1 change · " in spans.text_of(funnel.strip(moved, Knobs(), 120)), "the weights move together"
     assert knobs.changed_words(Knobs(), moved) == "vector weight .50"

@@ -98,7 +98,7 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         assert screen.files.drawn and len(screen.files.drawn) == 87
         assert "MEMORY.md" in screen.files.text and "● up to date" in screen.files.text
         assert "doctor · [$warning]3 warnings" in str(screen.doctor.border_title)
-        assert "✓ 19 of 23 checks passed" in screen.doctor.text
+        assert "✓ 19 of 23 checks without findings" in screen.doctor.text
         long = Finding("x", "warning", "A finding that has a very long name of a file in it. And more.")
         cut = [text_of(row).rstrip() for row in item_rows(1, long, 23, False)]
         assert cut == ["  ! A finding that has", "    a very long name …"], "it is cut after a whole word"

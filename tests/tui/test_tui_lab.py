@@ -133,7 +133,7 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         assert isinstance(pilot.app.screen, HelpScreen)
         help_screen = pilot.app.screen
         drawn = "\n".join(lines.text for lines in help_screen.query(Lines))
-        assert "pin this run as the baseline" in drawn and "Returned chunks, best first" in drawn
+        assert "pin this run as the baseline" in drawn and "the returned chunks, best first" in drawn
         await pilot.press("escape")
         await pilot.pause()
         assert pilot.app.screen is screen
@@ -155,7 +155,7 @@ async def test_hits_are_selected_and_shown_in_columns_under_help_and_palette(tmp
         assert first.split() == "▌ recent Open the knob panel, go to it, or close it p".split(), (
             "recent first"
         )
-        assert any(row.split()[0] == "Hits" and row.rstrip().endswith(" v") for row in others), "sections"
+        assert any(row.split()[0] == "Chunks" and row.rstrip().endswith(" v") for row in others), "sections"
         await press(pilot, "escape", "p")
         assert pilot.app.screen is screen
 
@@ -280,15 +280,32 @@ async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: P
         assert pilot.app.return_value == 0
 
 
+async def test_of_two_lists_the_one_that_keys_act_on_has_the_pointer(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
+        panel = screen.knob_panel
+
+        def pointed() -> list[bool]:
+            lists = (screen.hits, panel)
+            return [any("▌" in one.painted(at).text for at in range(len(one.drawn))) for one in lists]
+
+        assert pointed() == [True, False]
+        await press(pilot, "p")
+        assert panel.has_focus and pointed() == [False, True]
+        away = screen.hits.line_at(screen.hits._spans[0][0])[1]
+        assert away.bgcolor != screen.hits.base_style.bgcolor, "its row is seen all the same"
+        await press(pilot, "tab")
+        assert not panel.has_focus and not pointed()[1]
+
+
 async def test_one_column_leaves_its_rows_to_the_list(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, screen):
         prompt, keys = screen.query_one("#prompt", Pane), screen.query_one(KeyBar)
         assert prompt.display and prompt.text == " /" and screen.query_line.border_title == "query"
         await pilot.resize_terminal(*LARGE)
         await settled(pilot)
-        assert not prompt.display and "d hide" in keys.text
+        assert not prompt.display and "d hide" in screen.hits.text
         await press(pilot, "d")
-        assert "d show" in keys.text
+        assert "d shows them" in screen.hits.text and " hide" not in keys.text, "a key is named once"
         await press(pilot, "d")
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)

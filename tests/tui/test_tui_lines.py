@@ -76,7 +76,7 @@ def shortened(knobs: Knobs, **options: Any) -> state.View:
 def test_columns_join_with_the_stages_that_ran() -> None:
     assert "decay" not in row_texts(world.view(), 100)[0]
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
-    assert titles.split()[-7:] == ["vector", "BM25", "fused", "decay", "mmr", "↓", "score"]
+    assert titles.split()[-7:] == ["vector", "BM25", "fused", "decay", "MMR", "↓", "score"]
     titles = row_texts(shortened(EVERYTHING), 100)[0]
     assert titles.split()[-3:] == ["↓", "sent", "score"], "where a result is not sent whole"
     ranks = row_texts(world.view(EVERYTHING, Knobs()), 100, "ranks")[0]
@@ -96,10 +96,10 @@ def test_columns_are_shed_in_order() -> None:
     shed: list[str] = []
     for width in range(110, 20, -1):
         title = row_texts(view, width)[0]
-        for word in ("sent", "decay", "mmr", "BM25", "move"):
+        for word in ("sent", "decay", "MMR", "BM25", "move"):
             if word not in title and word not in shed:
                 shed.append(word)
-    assert shed == ["sent", "decay", "mmr", "BM25", "move"]
+    assert shed == ["sent", "decay", "MMR", "BM25", "move"]
 
 
 def test_dropped_rows_have_their_rank_and_the_rule_above_them_what_dropped_them() -> None:
@@ -226,17 +226,6 @@ def test_changed_knobs_are_bold_and_show_their_default() -> None:
     assert any("strong" in span.role for span in row)
     for line in panel:
         assert spans.width(line) == 45
-        assert "─" not in spans.text_of(line), "no room for a scale on which each step is seen"
-
-
-def test_a_scale_looks_different_for_each_step() -> None:
-    def row(name: str, value: float) -> str:
-        return spans.text_of(knobs.panel_row(Knobs().set({name: value}), Knobs(), name, 80, False))
-
-    assert row("min_score", 0.2).rstrip().endswith(" ━━╸───────── was .35")
-    drawn = {scale for step in range(21) for scale in re.findall("[━╸─]+", row("min_score", step / 20))}
-    assert len(drawn) == 21
-    assert "─" not in row("rrf_k", 60), "a range too wide to show a step"
 
 
 def test_a_knob_without_effect_says_what_it_needs() -> None:

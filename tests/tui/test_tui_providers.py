@@ -249,12 +249,21 @@ async def test_asking_blocks_nothing_and_leaving_stops_waiting(remote: World) ->
         assert time.monotonic() - start < 19, "less than the provider hangs"
 
 
+async def test_the_details_are_those_of_the_selected_row(tmp_path: Path) -> None:
+    async with opened(world.workbench(tmp_path, initial_query="heron"), LARGE) as (pilot, screen):
+        assert "state     ● active" in screen.link_pane.text and "openai" not in screen.link_pane.text
+        await press(pilot, "G")
+        assert "openai" in screen.link_pane.text and "state" not in screen.link_pane.text
+
+
 async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron"), SMALL) as (pilot, screen):
         pane = screen.link_pane
-        for rows in (pane.size.height, 6):
+        pane.styles.height = 7  # with its frame
+        await settled(pilot)
+        for rows in (6, 4):
             assert f"{rows} of {len(pane.drawn)} rows" in frame(pane), "also after a list above it has grown"
-            pane.styles.height = 7  # with its frame
+            pane.styles.height = 5
             await settled(pilot)
         pane.styles.height = "1fr"
         assert screen.chain.region and screen.link_pane.region

@@ -85,7 +85,7 @@ async def test_the_log_and_the_checks_are_read_where_the_index_cannot_be_opened(
     app = Workbench(lambda _: Memory.open(settings), initial_query="gull", reload=lambda: settings)
     async with opened(app) as (pilot, screen):
         await until(pilot, lambda: "is a folder, not an index" in " ".join(screen.doctor.text.split()))
-        assert "checks passed" in screen.doctor.text and "sync" in screen.events.text
+        assert "checks without findings" in screen.doctor.text and "sync" in screen.events.text
         await press(pilot, "tab")
         keys = screen.query_one(KeyBar).text
         assert "c check" in keys and "R rebuild" not in keys and "V verify" not in keys and "F" not in keys

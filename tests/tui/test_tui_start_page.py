@@ -33,7 +33,7 @@ async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, s
         if size[1] < 24:
             assert drawn.endswith("? lists all keys, in the query line f1."), "the rows have the room"
         else:
-            assert "leaves it, f1 is the help. With hits: w " in drawn
+            assert "leaves it, f1 is the help. With results: w " in drawn
         assert screen.hits.max_scroll_y == 0, "nothing is cut"
         assert all(sum(len(span.text) for span in line) < size[0] for line in screen.hits.drawn)
         keys = screen.query_one(KeyBar).text

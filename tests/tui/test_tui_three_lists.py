@@ -140,7 +140,7 @@ def test_rank_fusion_and_reranking_are_drawn_from_the_trace() -> None:
     changes = hits.layout(view, "contributions", 160)
     assert "+.0500" in spans.text_of(hits.hit(view, scored, changes, marker, False))
     pane = " ".join(text_of(waterfall(view, scored, 100)).split())
-    assert "bonus #1 in a list" in pane and "blend #" in pane and "rerank .900 ×.25" in pane
+    assert "bonus best rank 1" in pane and "blend rank " in pane and "rerank .900 ×.25" in pane
     assert "not reranked: the model sleeps" in text_of(waterfall(view, other, 100))
     assert "bonus changed no rank → 1/rank" in " ".join(spans.text_of(funnel.funnel(view, 160)).split())
     assert ("rerank", "score of the reranker, blended with the fused one") in legend.legend(trace)

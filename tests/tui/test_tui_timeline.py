@@ -83,10 +83,10 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         for part in (
             "● flush      main     …/2026-03-30.md, 3 lines",
             "▼ compaction main     177,310 → 24,180 tokens",
-            "○ no reply   network  nothing stored",
-            "! skipped    morning… not run at 178,340 tokens",
+            "○ no reply   …network nothing stored",
+            "! skipped    …-status not run at 178,340 tokens",
             "◇ search     main     Japanese ticket font size",
-            "▼ compaction network  179,004 → ? tokens",
+            "▼ compaction …network 179,004 → ? tokens",
             "✗ MISSED",
         ):
             assert part in texts
@@ -180,7 +180,7 @@ async def test_every_size_shows_the_list_with_the_focus(tmp_path: Path) -> None:
                 await press(pilot, "j", "tab")
             assert screen.events.has_focus
             events = screen.events.text
-            assert size != SMALL or "morning-status not run at 178,340 tokens" in events
+            assert size != SMALL or "cron:morning-status   not run at 178,340 tokens" in events
             assert size != (60, 20) or "▼ compaction 177,310 → 24,180 tokens" in events, (
                 "no room for sessions"
             )

@@ -30,7 +30,7 @@ _LISTS = "providers index chunks timeline curate why_not"
 _ALL = f"search {_LISTS}"
 _SEVERAL = "providers index timeline curate"
 _WHY_NOT = "why the passage is not returned, and what would change that"
-_EXPECT = "expect the passage (its rank is shown above the hits), or stop"
+_EXPECT = "expect the passage (its rank is shown above the chunks), or stop"
 _STEP = "change the selected knob by a small step"
 _SWAP = "swap the shown run and its baseline, with their knobs"
 _CHUNKS = "open the chunks of a file, the repair or the file of a finding, an event in full"
@@ -91,9 +91,9 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("scroll_up", "K", f"{_PANE} up", _ALL, run="scroll_pane(-3)", back="scroll_down"),
         Action("leave", "escape", "stop the running task, or go back", _LISTS, "back", 2),
     ),
-    "Hits": (
-        Action("columns", "v", "columns: scores, ranks, contributions", footer="columns", rank=7),
-        Action("dropped", "d", "show or hide what is not returned", footer="hide", rank=10),
+    "Chunks": (
+        Action("columns", "v", "columns: scores, ranks, contributions"),
+        Action("dropped", "d", "show or hide what is not returned"),
         Action("baseline", "b", "pin this run as the baseline", footer="baseline", rank=9),
         Action("swap", "space", _SWAP, footer="swap", rank=4),
         Action("clear_baseline", "B", "back to the configured baseline"),
@@ -106,7 +106,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("apply_change", "enter", "apply the selected change", "why_not", "apply", 1),
         Action("export_change", "x", "export the selected change as configuration", "why_not", "export", 2),
         Action("pick_passage", "W", _OTHER_LINE, "why_not", "other line", 4, twin="why_not_any"),
-        Action("close_why_not", "w", "back to the hits", "why_not", run="leave", twin="why_not"),
+        Action("close_why_not", "w", "back to the chunks", "why_not", run="leave", twin="why_not"),
     ),
     "Note": (
         Action("get", "enter", "the lines around the chunk (memory_get)", footer="note", rank=3),
@@ -188,7 +188,9 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("help", "question_mark,f1", "help", "everywhere", footer="help", rank=1),
         Action("suspend", "ctrl+z", _SUSPEND, "everywhere", run="app.suspend_process"),
         Action("quit", "q", _QUIT, " ".join(TABS), footer="quit", rank=5, label="q ctrl+q"),
-        Action("leave_view", "q", "back; ctrl+q quits", "chunks why_not", run="leave", twin="quit"),
+        Action(
+            "leave_view", "q", "back; ctrl+q quits", "chunks why_not", "back", 5, run="leave", twin="quit"
+        ),
     ),
 }
 # A key bar asks hundreds of times how they are shown.

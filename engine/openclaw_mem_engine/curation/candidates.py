@@ -202,7 +202,7 @@ def _moved(
     return NoteCandidate(
         candidate_id("over-budget", title, body),
         "over-budget",
-        f"move section “{short(title)}” ({last - first + 1:,} lines) into {target}",
+        f"section “{short(title)}” ({last - first + 1:,} lines): move to {target}",
         evidence,
         (
             NoteEdit(target, None, f"# {title}\n{body}\n", "curate: moved section"),

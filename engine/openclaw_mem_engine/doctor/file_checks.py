@@ -291,9 +291,7 @@ def check_bootstrap(settings: Settings, out: Outcome) -> None:
             f"({BUDGET_LINES} advised)"
         )
         if lines > BUDGET_LINES:
-            long = (
-                f"{name} has {lines} lines; {BUDGET_LINES} are advised. Every session begins with all of it."
-            )
+            long = f"{name} has {lines} lines ({BUDGET_LINES} advised). Every session begins with all of it."
             out.add("memory-long", BUDGET_SEVERITY, long, repair="openclaw-mem curate")
         if cut is None:
             continue

@@ -121,10 +121,10 @@ def true_scores(
 
 
 def entrance(ranks: Iterable[tuple[int, str]], knobs: Knobs) -> str:
-    """Where lists rank a chunk, best first, and how many rows of each enter the pool: ``vector ranks it 30;
+    """Where lists rank a chunk, and how many rows of each enter the pool: ``vector ranks it 30;
     only the first 24 of each list enter the pool``. ``ranks`` are from 1, with the names of the lists."""
-    found = sorted(ranks)
-    only = "only " if not found or found[0][0] > knobs.candidates else ""
+    found = list(ranks)
+    only = "" if any(rank <= knobs.candidates for rank, _ in found) else "only "
     most = f"{knobs.candidates} (the maximum)" if knobs.candidates == OVERFETCH else f"{knobs.candidates}"
     named = ", ".join(f"{name} ranks it {rank:,}" for rank, name in found)
     return f"{named}; {only}the first {most} of each list enter the pool"
@@ -187,7 +187,7 @@ def _words_missing(source: CandidateList, candidate: Candidate) -> str:
     if source.every:
         words = [word for word in words if not _surely_held(word.lower(), source, candidate)] or words
     many = len(words) > 1
-    what = ("lacks:" if many else "does not contain") if source.every or not many else "contains none of:"
+    what = "lacks" if source.every or not many else "contains none of:"
     excluded = (
         f", or contains what the query excludes: {', '.join(source.excluded)}" if source.excluded else ""
     )

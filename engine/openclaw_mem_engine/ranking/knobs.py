@@ -59,7 +59,7 @@ class Knobs:
     fusion: Fusion = knob(
         "weighted",
         "how lists make one score",
-        means=("weighted sum", "reciprocal rank fusion (RRF)", "1 / rank after RRF"),
+        means=("weighted sum", "reciprocal rank fusion, RRF", "1 / rank after RRF"),
     )
     vector_weight: float = knob(0.7, "share of the vector score in weighted fusion", needs=_SHARES)
     bm25_weight: float = knob(0.3, "share of the BM25 score in weighted fusion", needs=_SHARES)

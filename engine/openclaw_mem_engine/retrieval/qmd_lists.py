@@ -168,7 +168,7 @@ class ListBuilder:
                 if (key := (*space, text)) not in self.searched:
                     self.searched[key] = self._nearest(embedder, held, text)
                 if (rows := self.searched[key]) is None:
-                    why = f"{embedder.id} has no vector for {text!r}: {embedder.no_vector}."
+                    why = f"{embedder.id} has no vector for {text!r} because {embedder.no_vector}."
                     notes.append(Note("no-embedding", why, "warning"))
                     continue
                 found.append((text, rows, role, (time.perf_counter() - start) * 1000))

@@ -180,7 +180,9 @@ class QueryVectors:
         except ProviderError as error:
             return _Failure(Fallback(embedder.id, str(error)))
         if vector is None and not quiet:
-            text = f"{self._remaining}: {embedder.id} has no vector for this query: {embedder.no_vector}."
+            text = (
+                f"{self._remaining}: {embedder.id} has no vector for this query because {embedder.no_vector}."
+            )
             notes.append(Note("no-embedding", text, "warning"))
         return vector
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from openclaw_mem_tui.bindings import reach
-from openclaw_mem_tui.render.format import crop, inert, inert_lines, join, message, wrap_spans
+from openclaw_mem_tui.render.format import POINTER, crop, inert, inert_lines, join, message, wrap_spans
 
 
 class Span(NamedTuple):
@@ -23,6 +23,8 @@ class Span(NamedTuple):
 
 
 Line = tuple[Span, ...]
+#: What is left of a selected row.
+_POINTER = Span(*POINTER[True])
 #: How to read a screen: signs with their meaning.
 Reading = Sequence[tuple[str, str]]
 
@@ -50,8 +52,18 @@ def line(*parts: Span | tuple[str, ...] | str) -> Line:
     return tuple(span for span in made if span.text)
 
 
+def keyed(text: str, role: str = "dim") -> Line:
+    """A sentence of ours, in which what is in backticks is a key to press."""
+    return line(*((part, "key" if at % 2 else role) for at, part in enumerate(text.split("`"))))
+
+
 def text_of(spans: Iterable[Span]) -> str:
     return "".join(span.text for span in spans)
+
+
+def unpointed(spans: Iterable[Span]) -> Line:
+    """A row without the pointer of a selected one."""
+    return tuple(span._replace(text=POINTER[False][0]) if span == _POINTER else span for span in spans)
 
 
 def width(spans: Iterable[Span]) -> int:

@@ -138,7 +138,7 @@ def asker(view: View) -> str:
         scope = api.session_scope(view.session_key)
         known = f"channel {scope.channel or 'unknown'}, chat type {scope.chat_type or 'unknown'}"
         return fmt.inert(f"session {view.session_key}: {known}", 200)
-    return f"no session ({reach('session')} sets one)" if view.backend == "qmd" else ""
+    return "no session" if view.backend == "qmd" else ""
 
 
 def soundness(view: View, activity: Activity, cells: int, *, framed: bool = False) -> list[Line]:
@@ -304,8 +304,8 @@ def doing(activity: Activity, frame: int) -> Line:
 def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Line:
     """The search that runs, or what the last one took: in ``steps``, or in all."""
     if activity.searching and view.pending:
-        spin = SPINNER[frame % len(SPINNER)]
-        return line((f" {spin} ", "accent"), ("searching", "dim"), (f"  {key('cancel')} cancel", "faint"))
+        spin = (f" {SPINNER[frame % len(SPINNER)]} ", "accent")
+        return line(spin, ("searching  ", "dim"), (key("cancel"), "key"), (" cancel", "dim"))
     # The sign is the state, whatever the last message is: the worst that holds.
     degraded = activity.trouble or (view.pool is not None and view.pool.fallback is not None)
     failed = view.error or activity.damage or activity.errors

@@ -18,9 +18,9 @@ from openclaw_mem_tui.widgets.line_view import Lines, Pane
 FRAME_S = 0.12
 #: The keys of lines that are typed in.
 _OF_QUERY = (("↑", "previous query"), ("ctrl+r", "history"), ("ctrl+p", "palette"))
-#: The query line: over hits, over the suggestions of the start page, and over neither; the line of a filter.
+#: The query line: over chunks, over the start page with and without suggestions; the line of a filter.
 _TYPED = {
-    "query": (("esc", "for keys"), ("enter ↓", "to the hits"), *_OF_QUERY),
+    "query": (("esc", "for keys"), ("enter ↓", "to the chunks"), *_OF_QUERY),
     "start": (("esc", "for keys"), ("enter", "ask"), ("↓", "to the list"), *_OF_QUERY),
     "blank": (("esc", "for keys"), *_OF_QUERY),
     "filter": (("enter ↓", "to the rows"), ("esc", "show all rows")),
@@ -29,7 +29,7 @@ _TYPED = {
 #: Those of ``enter`` whose text depends on the selected row.
 _OPENS = ("get", "chunks")
 #: The actions at the right end of every key bar.
-_ENDS = ("leave", "cancel", "help", "quit")
+_ENDS = ("leave", "cancel", "help", "quit", "leave_view")
 #: What the knob panel shares with the search lab, with the texts and the importance that it has there.
 _PANEL = (
     ("reset_all", "reset all", 3),

@@ -149,8 +149,9 @@ class HelpScreen(Dialog[str | None]):
     def _label(self) -> None:
         filtered = self._rows.filtered
         keys = hints(esc="clear") if filtered else hints(enter="run", f="filter", esc="close")
-        legend = hints(J_K="scroll the legend") if self._legend.max_scroll_y > 0 else ""
-        self._box.border_subtitle = fmt.join((markup(filtered), keys, legend))
+        rows = f"{self._legend.size.height} of {len(self._legend.drawn)} rows"
+        legend = (rows, hints(J_K="scroll")) if self._legend.max_scroll_y > 0 else ()
+        self._box.border_subtitle = fmt.join((markup(filtered), keys, *legend))
         self._legend.changed()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002

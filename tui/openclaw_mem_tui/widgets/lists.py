@@ -11,7 +11,7 @@ from textual.message import Message
 
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.render.format import inert
-from openclaw_mem_tui.render.spans import Line, text_of
+from openclaw_mem_tui.render.spans import Line, text_of, unpointed
 from openclaw_mem_tui.render.terms import has_words
 from openclaw_mem_tui.widgets.lazy import Lazy
 from openclaw_mem_tui.widgets.line_view import Lines
@@ -89,10 +89,16 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
     def line_at(self, index: int) -> tuple[Line, Style]:
         spans, base = super().line_at(index)
         first, stop = self._spans[self.cursor] if self.cursor < len(self._spans) else (0, 0)
-        return spans, self._cursor_style() if first <= index < stop else base
+        if first <= index < stop:
+            base = self._cursor_style()
+            spans = spans if self.points else unpointed(spans)
+        return spans, base
+
+    #: Whether its selected row has the pointer: of several lists that of the keys alone.
+    points = property(lambda self: bool(self.has_focus or not self.can_focus))
 
     def _cursor_style(self) -> Style:
-        name = "rows--cursor" if self.has_focus else "rows--cursor-away"
+        name = "rows--cursor" if self.points else "rows--cursor-away"
         if name not in self._styles_of:
             self._styles_of[name] = self.base_style + self.get_component_rich_style(name, partial=True)
         return self._styles_of[name]

@@ -161,7 +161,7 @@ def diversify(state: RankingState) -> None:
     moved = sum(1 for at, chosen in enumerate(order) if chosen.picked and chosen.position != at)
     state.record(
         "mmr",
-        "λ × relevance − (1 − λ) × largest similarity to a chosen hit",
+        "lambda × relevance − (1 − lambda) × largest similarity to a chosen hit",
         {
             "lambda": knobs.mmr_lambda,
             "tokens": knobs.mmr_tokens,
@@ -171,7 +171,7 @@ def diversify(state: RankingState) -> None:
         },
         changed=moved,
         kind="order",
-        label="mmr",
+        label="MMR",
         heading="out: too similar to a better hit",
     )
 
@@ -204,7 +204,7 @@ def _why_displaced(
         numbers = (n for n, hit in enumerate(kept, 1) if hit.chunk_id == near_of[item.chunk_id])
         number = next(numbers, None) if numbered else None
         where = f"#{number}" if number is not None else seen.nearest
-        text += f"; its similarity to {where} is {seen.similarity:.2f}"
+        text += f"; its similarity to {where} is {seen.similarity:.3f}"
     return f"{text}; by score alone it would be kept"
 
 

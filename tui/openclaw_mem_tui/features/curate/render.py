@@ -16,6 +16,7 @@ from openclaw_mem_tui.render.spans import (
     brief,
     diff_lines,
     hanging,
+    keyed,
     line,
     spoken,
     width,
@@ -63,11 +64,11 @@ def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -
     if budget.unread:
         first = line((f" {fmt.inert(budget.unread)}", "bad"))
     elif not budget.path:
-        first = line((f" There is no MEMORY.md yet: {key('remember')} writes its first entry.", "warn"))
+        first = keyed(f" There is no MEMORY.md yet: `{key('remember')}` writes its first entry.", "warn")
     else:
         head = line((f" {fmt.inert(budget.path)}", "strong"))
         cut = line((f"  cut after line {budget.cut_after:,}" if budget.cut_after else "", _OVER_BUDGET))
-        gauges = (budget.lines, BUDGET_LINES, "lines"), (budget.characters, budget.limit, "characters")
+        gauges = _sizes(budget)
         sizes = (24, 16, 12, 8, 0)
         lines = [(*head, *(s for one in gauges for s in _gauge(*one, bars)), *cut) for bars in sizes]
         first = next((made for made in lines if width(made) < cells), lines[-1])
@@ -80,11 +81,19 @@ def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -
     return lines
 
 
-def _gauge(number: int, limit: int, unit: str, bars: int) -> Line:
+def _sizes(budget: Budget) -> tuple[tuple[str, int, int], ...]:
+    """The lines and the characters of MEMORY.md in words, and the numbers to compare."""
+    return (
+        (f"{budget.lines:,} lines ({BUDGET_LINES} advised)", budget.lines, BUDGET_LINES),
+        (f"{budget.characters:,} of {budget.limit:,} characters", budget.characters, budget.limit),
+    )
+
+
+def _gauge(words: str, number: int, limit: int, bars: int) -> Line:
     """How much of a limit is used: ``bars`` cells are all of it, what is over is past its mark. Without
-    cells the number alone."""
+    cells the words alone."""
     over = number > limit
-    said = line((f"   {unit} ", "dim"), (f"{number:,}/{limit:,}", f"{_OVER_BUDGET} strong" if over else ""))
+    said = line(f"   {words}" if not over else ("   " + words, f"{_OVER_BUDGET} strong"))
     if not bars:
         return said
     used = max(number > 0, min(bars, round(number / limit * bars)))
@@ -172,15 +181,10 @@ def candidate_detail(state: CurateState, candidate: NoteCandidate | None, cells:
 
 def budget_after(after: Budget) -> list[tuple[str, str]]:
     """The size of MEMORY.md after a change, in words; what exceeds its limit is marked."""
-    lines = f"{after.lines:,} lines ({BUDGET_LINES} advised)"
-    size = f"{after.characters:,} of {after.limit:,} characters"
-    over, within = _OVER_BUDGET, "good"
-    return [
-        ("then has ", "dim"),
-        (lines, over if after.lines > BUDGET_LINES else within),
-        (", ", "dim"),
-        (size, over if after.characters > after.limit else within),
-    ]
+    lines, size = (
+        (words, _OVER_BUDGET if number > limit else "good") for words, number, limit in _sizes(after)
+    )
+    return [("then has ", "dim"), lines, (", ", "dim"), size]
 
 
 def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str]]:
@@ -269,14 +273,14 @@ def nothing(state: CurateState, cells: int) -> tuple[list[Line], list[Line]]:
     if state.group == REJECTED:
         text = "No proposal was rejected."
     elif state.group:
-        text = f"No proposal is of the kind {state.group}. {key('which')} shows others."
+        text = f"No proposal is of the kind {state.group}. `{key('which')}` shows others."
     elif state.rejects:
-        text = f"No proposals. {key('which')} shows the rejected ones."
+        text = f"No proposals. `{key('which')}` shows the rejected ones."
     elif (budget := state.material.budget).path and not budget.exceeded:
         text = f"No proposals: nothing outdated, repeated or too long was found in {fmt.inert(budget.path)}."
     else:
         text = "No proposals."
-    return wrapped(line((f" {text}", "dim")), cells - 1, 1), []
+    return wrapped(keyed(f" {text}"), cells - 1, 1), []
 
 
 # -- dialogs ----------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ READING: Reading = (
     ("MRR", "mean of 1 / rank of the first judged answer"),
 )
 _CANDIDATES = "Each proposal is a change of notes. Nothing is written without confirmation."
-_FILES = "The notes with size, last change, decay, and the number of the agent's searches that returned them."
+_FILES = "The list has the notes, with how many of the agent's searches returned a part of each."
 #: Seconds of quiet before an effect is measured.
 _QUIET_S = 0.25
 
@@ -54,7 +54,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
     WHERE, reading = "curate", READING
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("curate")  # type: ignore[assignment]
-    HELP = "Proposals for changes of MEMORY.md and daily logs, each with evidence."
+    HELP = "This screen proposes changes of MEMORY.md and daily logs, each with evidence."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search, lab, CuratePresenter(search.service))

@@ -16,7 +16,7 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Reading, line, wrapped
 from openclaw_mem_tui.screen import WorkbenchScreen
-from openclaw_mem_tui.widgets.frames import key_hint, markup, named_key
+from openclaw_mem_tui.widgets.frames import markup, more
 from openclaw_mem_tui.widgets.line_view import Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, Table
 
@@ -28,6 +28,7 @@ READING: Reading = (
     ("overlap", "tokens repeated from the previous chunk"),
     ("BM25", "keyword search can find it"),
     ("vector", "its text has an embedding"),
+    ("lines", "the empty text after the last line end counts as one: the last chunk may end behind the file"),
 )
 
 
@@ -40,13 +41,13 @@ class ChunksScreen(WorkbenchScreen):
     TITLE = "chunks"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("chunks")  # type: ignore[assignment]
-    HELP = "Where the file is split. A search finds chunks, never files."
+    HELP = "This screen shows where the file is split. A search finds chunks, never files."
 
     def __init__(self, search: SearchPresenter, path: str) -> None:
         super().__init__(search)
         self.path = path
         self.pieces: Table[int] = Table(
-            "The chunks of the file in reading order.", id="pieces", classes="listed"
+            "The list has the chunks of the file in reading order.", id="pieces", classes="listed"
         )
         self.facts = Pane(id="piece", classes="pane")
         self.text = Pane(id="text", classes="pane")
@@ -90,7 +91,7 @@ class ChunksScreen(WorkbenchScreen):
         anatomy = self.anatomy
         cut = self.query_one("#cut", Pane)
         title = markup(f"chunks of {fmt.path(fmt.inert(self.path), 28)}")
-        self.label(self.pieces, title, named_key("↑ ↓", "chunk"))
+        self.label(self.pieces, title)
         if anatomy is None:
             mark, text = (" ✗ ", self.trouble) if self.trouble else (" ◐ ", "The file is being read.")
             self.pieces.show_rows((), lambda *_: ())
@@ -102,7 +103,7 @@ class ChunksScreen(WorkbenchScreen):
         self.pieces.show_rows(self._numbers, partial(render.piece_row, anatomy), self._words, render.header)
         if (at := self.pieces.selected) is None:
             at = 0
-        self.label(self.text, "text", f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}")
+        self.label(self.text, "text")
         self.text.show(lambda cells: render.text(anatomy, at, cells), first=self._top_for)
         self.label(self.facts, f"chunk {at + 1:,}" if anatomy.pieces else "chunk")
         self.facts.show(partial(self._facts, anatomy, at) if anatomy.pieces else nothing)
@@ -139,6 +140,11 @@ class ChunksScreen(WorkbenchScreen):
 
     def _bring_into_sight(self) -> None:
         self.text.scroll_to(y=self._top_for(self.text.drawn), animate=False, immediate=True)
+        self.on_pane_sized()
+
+    def on_pane_sized(self) -> None:
+        for pane in (self.text, self.facts):
+            self.label(pane, subtitle=more(pane, pane is self.text))
 
     def action_copy_location(self) -> None:
         self.copy(f"{self.path}:{self._start}")

@@ -52,10 +52,10 @@ _READING = {"rebuild", "verify", "repair", "prune"}
 #: Actions that a damaged index does not allow.
 _NOT_DAMAGED = {"sync_now", "verify", "rebuild", "prune"}
 
-_FILES = "Lists every file: indexed, waiting or excluded."
-_DOCTOR = "The findings of the doctor, errors first, then its checks. A check changes nothing."
+_FILES = "The list has every file: indexed, waiting or excluded."
+_DOCTOR = "The list has the findings of the doctor, errors first, then its checks. A check changes nothing."
 _NO_FILE = "no file is selected"
-_EVENTS = "Events: syncs, rebuilds, fallbacks, failed searches (`openclaw-mem log` has all of them)."
+_EVENTS = "The list has the last syncs, rebuilds, fallbacks and failed searches; `openclaw-mem log` has all."
 
 
 class IndexScreen(ListScreen[IndexPresenter]):
@@ -64,7 +64,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
     WHERE, reading = "index", READING
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("index")  # type: ignore[assignment]
-    HELP = "Whether the index is up to date with the notes, and whether it is intact."
+    HELP = "This screen shows whether the index matches the notes, and whether it is intact."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search, lab, IndexPresenter(search.service, search.sync.take_report))
@@ -138,7 +138,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         unknown = self.search.activity.damage is not None or bool(state.unreadable)
         drawer: Callable[[int], list[Line]]
         if self.at is self.doctor:
-            kinds = {Check: "check", tuple: "checks passed"}
+            kinds = {Check: "check", tuple: "checks without findings"}
             name = kinds.get(type(item), "finding")
             drawer = partial(doctor.item_detail, item)
         elif self.at is self.events:

@@ -10,7 +10,18 @@ from openclaw_mem_tui.bindings import key, reach
 from openclaw_mem_tui.features.providers.presenter import EVENTS_SEEN, ChainState, key_of
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, brief, line, reported, spread, width, wrapped
+from openclaw_mem_tui.render.spans import (
+    Details,
+    Line,
+    Span,
+    brief,
+    keyed,
+    line,
+    reported,
+    spread,
+    width,
+    wrapped,
+)
 from openclaw_mem_tui.render.status import Activity
 
 if TYPE_CHECKING:
@@ -147,7 +158,7 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
         say("vectors", embedded)
     else:
         when = "" if link.state != "failed" else ", once it answers"
-        say("vectors", (embedded, "warn"), (f"; {reach('sync', 'search')} embeds the rest{when}", "dim"))
+        say("vectors", (embedded, "warn"), *keyed(f"; `{reach('sync', 'search')}` embeds the rest{when}"))
     if link.last_ok is not None:
         say("last used", fmt.clock(link.last_ok, chain.at, True))  # one in a minute
     if link.role == "primary":
@@ -257,7 +268,9 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         return brief(line((" ✗ ", "bad"), fmt.message(chain.trouble or activity.trouble)), cells)
     if chain.probing:
         names = ", ".join(sorted({name for name, _, _ in chain.probing}))
-        start = line((" ◐ ", "accent"), f"probing {fmt.inert(names)} ", (f"{key('leave')} cancel", "faint"))
+        start = line(
+            (" ◐ ", "accent"), f"probing {fmt.inert(names)} ", *keyed(f"`{key('leave')}` cancel", "faint")
+        )
     elif view.pending:
         start = line((" ◐ ", "accent"), ("searching the last query again", "dim"))
     elif not chain.links:
@@ -266,14 +279,14 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         links = [link for link in chain.links if link.state in ("failed", "idle")]
         trouble = ", ".join(f"{name_of(link)} {link.label}" for link in links)
         summary = trouble or "no provider in use has failed"
-        if view.shown_faults:
-            asked = bool(view.query.strip())
-            then = "compares with the baseline" if asked else "asks for a query, which is searched with it"
-            trouble = summary = f"{key('compare')} {then}"
         # The sign is the state, whatever the last message is; but that of a probe that failed is its own.
         mark = Span(" ! ", "warn") if trouble else Span(" ● ", "good")
         said = type(chain.said)(fmt.message(chain.said))  # one that failed still says so
         start = reported(said or summary, mark, "" if said else "dim")
+        if view.shown_faults and not said:
+            asked = bool(view.query.strip())
+            then = "compares with the baseline" if asked else "asks for a query, which is searched with it"
+            start = line((" · ", "dim"), *keyed(f"`{key('compare')}` {then}"))
     return brief(start, cells)
 
 

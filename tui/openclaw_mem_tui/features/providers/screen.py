@@ -42,7 +42,7 @@ READING: Reading = (
 )
 
 
-_CHAIN = "The chain: providers in the order of selection, BM25 last; data: where queries and notes go."
+_CHAIN = "The list has them in the order of selection, BM25 last; data says where queries and notes go."
 _FAULTS = (
     "Faults are simulated: no request is sent for them, and nothing is recorded. Faults of qmd run a program "
     "that fails in that way."
@@ -57,7 +57,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
     OF_CONFIGURED = False
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("providers")  # type: ignore[assignment]
-    HELP = "Which provider makes the vectors, what is used when it fails, and how the results differ."
+    HELP = "This screen shows which provider makes the vectors, and what is used when it fails."
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search, lab, ProvidersPresenter(search.service))
@@ -178,11 +178,5 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
 
 
 def _details(group: Sequence[ProviderState], state: ChainState, waits: Line, cells: int) -> list[Line]:
-    """All about the selected row, and below it why other providers are not selected; or what it ``waits``
-    for."""
-    if waits:
-        return wrapped(waits, cells - 1)
-    made, unused = render.detail(group, state, cells), render.grouped(state.links)[-1:]
-    if not unused or unused[0][0].state != "skipped" or unused[0] == group:
-        return made
-    return [*made, (), *render.detail(unused[0], state, cells)]
+    """All about the selected row, or what it ``waits`` for."""
+    return wrapped(waits, cells - 1) if waits else render.detail(group, state, cells)

@@ -169,7 +169,7 @@ def offer_export(lab: Lab) -> None:
     changes = fmt.count(len(view.knobs.changed_names(view.defaults)), "knob") + " changed"
     choices = [
         Choice("json", "JSON", "the trace of openclaw-mem search QUERY --explain --json", "j"),
-        Choice("markdown", "Markdown", "a report: stages, hits, what was dropped and why", "m"),
+        Choice("markdown", "Markdown", "a report: stages, results, what was dropped and why", "m"),
         Choice("svg", "SVG", "this screen as a picture", "s"),
         Choice("config", "Configuration", f"knobs to paste into openclaw.json, also copied ({changes})", "c"),
     ]

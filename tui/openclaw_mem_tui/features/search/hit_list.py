@@ -38,7 +38,7 @@ class HitList(CursorList):
     """Keeps the cursor on its chunk while knobs move, and goes to the first hit for a new query. The titles
     of the columns stay on top while rows scroll under them."""
 
-    HELP = "Returned chunks, best first; below the rule, what is not returned, with the reason."
+    HELP = "The list has the returned chunks, best first, and below the rule the others, with the reason."
     CAN_FILTER, DRAWS_ITEMS = True, False
 
     def __init__(self, search: SearchPresenter) -> None:
@@ -277,16 +277,21 @@ class HitList(CursorList):
         """The titles of the columns."""
         return int(self._plan is not None)
 
+    @property
+    def points(self) -> bool:
+        # From the query line, enter asks the marked row of the start page.
+        return bool(super().points) or self._is_start
+
     def line_at(self, index: int) -> tuple[Line, Style]:
         if index < 0 and (header := self._header()):
             return header, self.base_style
         spans, base = super().line_at(index)
         at = self._row_of.get(index)
         if self._plan is None and any(index == first for first, _ in self._spans[self.cursor :][:1]):
-            return (Span(*fmt.POINTER[True]), *spans[1:]), base
+            return (Span(*fmt.POINTER[self.points]), *spans[1:]), base
         if at is None or self._plan is None or self.view is None:
             return spans, base
-        selected = at == self.cursor
+        selected = at == self.cursor and self.points
         if index == self._spans[at][0]:
             spans = hits.hit(self.view, self.rows[at], self._plan, self.marker, selected)
         else:

@@ -133,7 +133,7 @@ class Lab(WorkbenchScreen):
     def _has_hits(self) -> bool:
         """Whether there is an answer; says so when there is none."""
         if self.search.view.trace is None:
-            self.search.say("there are no hits yet")
+            self.search.say("there is no answer yet")
         return self.search.view.trace is not None
 
     def label_hits(self) -> None:

@@ -90,23 +90,20 @@ def lines_above(lab: Lab) -> int:
 
 
 def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bool = False) -> Line:
-    """Title of a lesson, and beside it what distinguishes the knobs from those of the baseline, and the key
-    that swaps them. ``brief``: also the key that shows the text."""
+    """Title of a lesson, and beside it what distinguishes the knobs from those of the baseline. ``brief``:
+    also the key that shows the text."""
     lesson, against = guide[number], view.baseline_knobs
     head = [*line((" ◆ ", "accent"), (lesson.title, "strong accent"))]
     own = "" if _is_taught(view, lesson) else " · knobs changed"  # its text is about those that it set
     count = line((f"  lesson {number + 1} of {len(guide)}", "dim"))
     swaps = against != view.knobs and not view.other_backend
     now, other = changed_words(against, view.knobs), changed_words(view.knobs, against)
-    both = line((f" · now: {now} · ", "dim"), (key("swap"), "key"), (f": {other}", "dim")) if swaps else ()
-    half = line((f" · now: {now}", "dim")) if swaps else ()  # the key is at the bottom, too
-    short = line((" · ", "dim"), (key("swap"), "key"), (" swaps", "dim")) if swaps else ()
+    both = line((f" · now: {now} · baseline: {other}", "dim")) if swaps else ()
+    half = line((f" · now: {now}", "dim")) if swaps else ()
     reads = line("  ", (key("messages"), "key"), (" text", "dim")) if brief else ()
     head += line((own, "dim"))
-    following = "first lesson" if number + 1 == len(guide) else "next lesson"
-    follows = line((" · ", "dim"), (key("next_lesson"), "key"), (f" {following}", "dim"))
     # Which run is shown matters more than the number of the lesson; the last cell stays blank.
-    ways = (count, both, follows), (count, both), (both,), (count, half), (half,), (count, short), (count,)
+    ways = (count, both), (count, half), (half,), (count,)
     for way in (*((reads, *way) for way in ways), (reads,)):
         if width(head) + sum(map(width, way)) < cells:
             return fit([*head, *chain.from_iterable(way)], cells)

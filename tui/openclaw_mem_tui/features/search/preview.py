@@ -98,7 +98,7 @@ class Waterfall(Pane):
 class Preview(Pane):
     """Lines like any pane, also of Markdown (no widget a paragraph)."""
 
-    HELP = "The text of the selected chunk."
+    HELP = "This pane shows the text of the selected chunk."
 
     def __init__(self) -> None:
         super().__init__(id="preview", classes="pane")

@@ -10,11 +10,12 @@ from textual.events import Key, Paste
 from textual.geometry import Region
 from textual.widgets import Input
 
-from openclaw_mem_tui.bindings import key, typing
+from openclaw_mem_tui.bindings import key, reach, typing
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import line
+from openclaw_mem_tui.widgets.frames import markup, named_key
 from openclaw_mem_tui.widgets.line_view import Pane
 
 
@@ -29,11 +30,11 @@ class QueryLine(Input):
         Binding(
             "enter,ctrl+j",
             "screen.submit_query",
-            "go to the hits; on the start page ask the marked query",
+            "go to the chunks; on the start page ask the marked query",
             show=False,
             priority=True,
         ),
-        Binding("down,escape", "screen.leave_query", "go to the hits", show=False, priority=True),
+        Binding("down,escape", "screen.leave_query", "go to the chunks", show=False, priority=True),
         Binding("ctrl+r", "screen.history", "query history", show=False),
     ]
 
@@ -42,6 +43,7 @@ class QueryLine(Input):
             placeholder="search the memory", id="query", compact=True, select_on_focus=False, max_length=2_000
         )
         self.cursor_blink = False
+        self._title = ""
 
     def beside_key(self) -> Horizontal:
         """Where it has no frame with its name, its key is before it."""
@@ -56,10 +58,13 @@ class QueryLine(Input):
 
     def label(self, view: View) -> None:
         """What its frame says: that it is the query, and which session asks."""
-        with typing(self.has_focus):
-            title = fmt.join(("query", status.asker(view)))
-        if self.border_title != title:
-            self.border_title = title
+        asks = markup(status.asker(view))
+        if asks and not view.session_key:
+            with typing(self.has_focus):
+                asks += f" ({named_key(reach('session'), 'sets one')})"
+        title = fmt.join(("query", asks))
+        if title != self._title:
+            self.border_title = self._title = title
 
     async def on_key(self, event: Key) -> None:
         """The start page names the key that goes to this line: no text where the line is empty, or holds a

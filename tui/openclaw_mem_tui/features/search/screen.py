@@ -134,7 +134,8 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         bar = self.query_one(KeyBar)
         bar.rename("undo write" * takes_back(self.search), "apply_knobs")
         bar.rename("ask" if is_blank(self.search) else "snippet" if self.preview.kind == "get" else "", "get")
-        bar.rename("hide" if self.hits.dropped else "show", "dropped")
+        guide, at = self.search.guide, self.search.lesson_at
+        bar.rename("first lesson" * (guide is not None and at == len(guide) - 1), "next_lesson")
         does = "close" if self.focused is self.knob_panel else "go here"
         self.label(frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
 

@@ -39,7 +39,7 @@ _SAYS_NOTHING = re.compile(
 )
 
 _KEYS = (
-    ("knobs", "change the ranking knobs: the hits follow at once"),
+    ("knobs", "change the ranking knobs: the results follow at once"),
     ("history", "earlier queries"),
     ("help", "all keys and the legend"),
 )
@@ -137,13 +137,13 @@ def is_blank(search: SearchPresenter) -> bool:
 
 
 def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
-    """Ids of actions of the lab that do nothing now: without lessons, or a next one, without a query, with no
+    """Ids of actions of the lab that do nothing now: without lessons, without a query, with no
     heading under the cursor that ``asks`` one, with no baseline of other knobs, with no step of a knob,
     with no knobs to write and no write of this session to undo."""
     view, steps, guided = search.view, search.steps, search.guide is not None
     acts = {
         "guide": guided,
-        "next_lesson": search.guide is not None and search.lesson_at != len(search.guide) - 1,
+        "next_lesson": guided,
         "swap": swaps(view),
         "reset_all": view.knobs != view.defaults and not view.shown_faults,
         "undo_knob": bool(steps.done),
@@ -252,7 +252,7 @@ def _keys(guided: bool, files: int, cells: int) -> list[list[Line]]:
     )
     outside = [*_KEYS, *([("guide", "the demo lessons")] if guided else [])]
     groups = [
-        *([("  With hits:", list(_HITS))] if files else []),
+        *([("  With results:", list(_HITS))] if files else []),
         ("  Outside the query line:", outside if files else [_FIRST, *outside]),
         (
             "  Screens, outside the query line too:",

@@ -10,7 +10,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.timeline.presenter import TimelineState
 from openclaw_mem_tui.features.timeline.render import NO_REPLY, mark_of
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, diff_lines, hanging, line, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, diff_lines, hanging, keyed, line, wrapped
 
 #: Lines of a change that are drawn.
 _MOST_LINES = 3_000
@@ -36,7 +36,7 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
         say(
             "query",
             (fmt.inert(moment.query), "strong"),
-            (f"  {key('open_moment')} searches it again in the lab", "dim"),
+            *keyed(f"  `{key('open_moment')}` searches it again in the lab"),
         )
     if not moment.is_missed:
         say("what", fmt.message(moment.text.removeprefix(NO_REPLY)))
@@ -112,8 +112,8 @@ def session_detail(state: TimelineState, session: Session | None, cells: int) ->
     if session is None:
         if state.whole is None or not state.whole.sessions:
             return _nothing(state, cells)
-        text = f"This row stands for all sessions. {key('open_moment')} shows all events."
-        return wrapped(line((text, "dim")), cells - 1)
+        text = f"This row stands for all sessions. `{key('open_moment')}` shows all events."
+        return wrapped(keyed(text), cells - 1)
     details = Details(cells)
     say = details.say
     title = f"  {fmt.inert(session.title)}" if session.title else ""
@@ -134,7 +134,7 @@ def session_detail(state: TimelineState, session: Session | None, cells: int) ->
     say("missed", (missed, "bad" if session.missed else "good"))
     if session.broken:
         say("broken", (f"{fmt.count(session.broken, 'line')} of the transcript cannot be read", "warn"))
-    say("events", f"{len(session.moments):,}", (f"; {key('open_moment')} shows only them", "dim"))
+    say("events", f"{len(session.moments):,}", *keyed(f"; `{key('open_moment')}` shows only them"))
     return details.lines
 
 
@@ -167,12 +167,12 @@ def _nothing(state: TimelineState, cells: int) -> list[Line]:
     if not whole.sessions and not whole.moments:
         text = "No events: there is no transcript of a session, and the event log is empty."
     elif state.group != "all":
-        text = f"No event here is one of: {state.group}. {key('kinds')} shows others."
+        text = f"No event here is one of: {state.group}. `{key('kinds')}` shows others."
     elif state.moments:
         text = "No event is selected."
     else:
         text = "No events here: no flush, compaction, write or search."
-    return wrapped(line((text, "dim")), cells - 1)
+    return wrapped(keyed(text), cells - 1)
 
 
 def first_write(moment: Moment | None) -> Write | None:

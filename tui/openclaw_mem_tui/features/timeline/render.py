@@ -179,8 +179,8 @@ def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, s
     mark, words, role = mark_of(moment)
     there = time.localtime(moment.at)
     when = fmt.left(time.strftime("%m-%d %H:%M" if there.tm_year == year else "%Y-%m-%d", there), _WHEN)
-    name, room = _short(names.get(moment.session, "")), _session_room(cells, names)
-    whose = f"{fmt.left(fmt.inert(name), room)} " if room else ""
+    room = _session_room(cells, names)
+    whose = f"{fmt.left(_short(fmt.inert(names.get(moment.session, '')), room), room)} " if room else ""
     rest = max(0, cells - _BEFORE_WHAT - fmt.width_of(whose))
     return line(
         fmt.POINTER[selected],
@@ -193,18 +193,20 @@ def moment_row(moment: Moment, cells: int, selected: bool, names: Mapping[str, s
 
 
 def _session_room(cells: int, names: Mapping[str, str]) -> int:
-    """Cells for the session of an event: as many as what happened leaves, up to the longest name; 0 where it
-    leaves too few, or all are of one."""
+    """Cells for the session of an event: as many as what happened leaves, up to the longest name, in full
+    where all have room for that; 0 where it leaves too few, or all are of one."""
     room = cells - _BEFORE_WHAT - _WHAT
     if room < _LEAST_NAME or len(names) < 2:
         return 0
-    longest = max(fmt.width_of(fmt.inert(_short(name))) for name in names.values())
-    return max(_LEAST_NAME, min(longest, _MOST_NAME, room))
+    room = min(room, _MOST_NAME)
+    longest = max(fmt.width_of(_short(fmt.inert(name), room)) for name in names.values())
+    return max(_LEAST_NAME, longest)
 
 
-def _short(name: str) -> str:
-    """The last part of the name of a session: ``tobi`` of ``telegram:direct:tobi``."""
-    return name.rpartition(":")[2]
+def _short(name: str, room: int) -> str:
+    """The name of a session, whole or its last part: ``…tobi`` of ``telegram:direct:tobi``."""
+    before, _, last = name.rpartition(":")
+    return fmt.crop_left(name if fmt.width_of(name) <= room or not before else f"…{last}", room)
 
 
 def moment_head(cells: int, names: Mapping[str, str]) -> Line:

@@ -43,9 +43,9 @@ READING: Reading = (
     ("~", "estimated from the length of the transcript"),
     ("2025-12-10", "a day of another year than the newest event; the details have the time"),
 )
-_SESSIONS = "The sessions, the latest first, each with its tokens against the flush threshold."
-_EVENTS = "What happened, the newest first."
-_DAYS = "Memory files by day, with the lines that were written and removed."
+_SESSIONS = "The list has the sessions, the latest first, with their tokens against the flush threshold."
+_EVENTS = "The list has what happened, the newest first."
+_DAYS = "The list has memory files by day, with the lines that were written and removed."
 #: With fewer lines one column has no room for chart and details both; up to the other, for a small chart.
 _LOW, _SLIM = 20, 22
 #: Seconds of quiet before a difference is read.
@@ -58,7 +58,9 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
     WHERE, reading = "timeline", READING
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("timeline")  # type: ignore[assignment]
-    HELP = "When memory was written and read, and which compactions had a flush before them."
+    HELP = (
+        "This screen shows when memory was written and read, and which compactions had a flush before them."
+    )
 
     def __init__(self, search: SearchPresenter, lab: SearchScreen) -> None:
         super().__init__(search, lab, TimelinePresenter(search.service))

@@ -27,12 +27,11 @@ from openclaw_mem_tui.features.search.render import preview
 from openclaw_mem_tui.features.why_not import render
 from openclaw_mem_tui.features.why_not.expect import toggle
 from openclaw_mem_tui.features.why_not.picker import pick_passage
-from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Line, Reading, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import WorkbenchScreen
-from openclaw_mem_tui.widgets.frames import key_hint
+from openclaw_mem_tui.widgets.frames import more
 from openclaw_mem_tui.widgets.line_view import Brief, Lines, Pane, nothing
 from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
 
@@ -59,10 +58,11 @@ class WhyNotScreen(WorkbenchScreen):
     """Walks again when query, knobs or index have changed."""
 
     WHERE, reading = "why_not", READING
+    NAMES_SCROLL = True
     TITLE = "why not"
     CSS_PATH = "styles.tcss"
     BINDINGS = bindings("why_not")  # type: ignore[assignment]
-    HELP = "The steps of one passage through the search, from the file on disk to the snippet."
+    HELP = "This screen shows the steps of one passage, from the file on disk to the snippet."
 
     def __init__(
         self,
@@ -76,7 +76,9 @@ class WhyNotScreen(WorkbenchScreen):
         super().__init__(search)
         self.passage, self._tune, self._chunk_id = passage, tune, chunk_id
         self.changes: WrappedTable[Change] = WrappedTable(
-            "The smallest change of each knob that returns the passage.", id="changes", classes="listed"
+            "The list has the smallest change of each knob that returns the passage.",
+            id="changes",
+            classes="listed",
         )
         self.answer: WhyNot | None = None
         self._text: Excerpt | str = ""  # of the passage, or why it cannot be read
@@ -184,13 +186,13 @@ class WhyNotScreen(WorkbenchScreen):
         frame = self.changes.gutter.height
         left = self.size.height - edges - above - len(self.changes.drawn) - 2 * frame
         self.set_class(left > frame, "-passage")
-        self.call_after_refresh(self._mark_cut)
-
-    def _mark_cut(self) -> None:
-        cut = self.changes.max_scroll_y > 0
         marked = self.answer is not None and any(change.mark for change in self.answer.changes)
-        parts = (ONLY_HERE_MEANS * marked, key_hint("down", "down") * cut)
-        self.label(self.changes, subtitle=fmt.join(parts))
+        self.label(self.changes, subtitle=ONLY_HERE_MEANS * marked)
+        self.call_after_refresh(self.on_pane_sized)
+
+    def on_pane_sized(self) -> None:
+        for pane in (self.query_one("#walk", Pane), self.query_one("#passage", Pane)):
+            self.label(pane, subtitle=more(pane, pane is self.lower_pane))
 
     def idle_keys(self) -> frozenset[str]:
         idle = {"apply_change", "export_change"} if self._change() is None else set()

@@ -10,7 +10,7 @@ from openclaw_mem_tui.bindings import action
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, fit, keyed, line, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.index.presenter import IndexState
@@ -43,17 +43,17 @@ def file_of(finding: Finding, rows: Sequence[FileRow]) -> FileRow | None:
     return next((by_path[path] for paths in named for path in paths if path in by_path), None)
 
 
-#: A row of the list: a finding, a check that failed, or all that passed.
+#: A row of the list: a finding, a check that failed, or all without findings.
 Item: TypeAlias = Finding | Check | tuple[Check, ...]
 
 
 def item_rows(made: int, item: Item, cells: int, selected: bool) -> list[Line]:
-    """One finding with the key that repairs it, one check that failed, or all that passed of those that were
-    ``made``: two lines at most, one in a wide list; the details have all of it."""
+    """One finding with the key that repairs it, one check that failed, or all without findings
+    of those that were ``made``: two lines at most, one in a wide list; the details have all of it."""
     bar = fmt.POINTER[selected]
     cells -= 1  # the scroll bar touches no text
     if isinstance(item, tuple):
-        return [line(bar, ("✓ ", "good"), f"{len(item)} of {fmt.count(made, 'check')} passed")]
+        return [line(bar, ("✓ ", "good"), f"{len(item)} of {fmt.count(made, 'check')} without findings")]
     if isinstance(item, Finding):
         mark, role = fmt.SEVERITIES[item.severity]
         text = line(bar, (f"{mark} ", f"strong {role}"), *_short(item))
@@ -100,7 +100,7 @@ def _short(finding: Finding) -> Line:
 def item_detail(item: Item | None, cells: int) -> list[Line]:
     """Everything about one finding or check; every text in full."""
     if item is None:
-        return wrapped(line((f"Not checked yet: {key_of('examine')} runs the checks.", "dim")), cells)
+        return wrapped(keyed(f"Not checked yet: `{key_of('examine')}` runs the checks."), cells)
     details = Details(cells)
     say = details.say
     if isinstance(item, tuple):

@@ -9,7 +9,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import rescue
-from openclaw_mem_tui.render.spans import Details, Line, fit, line, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, fit, keyed, line, wrapped
 from openclaw_mem_tui.render.status import Activity
 
 if TYPE_CHECKING:
@@ -25,10 +25,11 @@ _MEANING: dict[FileState, tuple[str, str]] = {
     "excluded": ("⊘", "no search finds it"),
     "indexed": ("●", "index matches disk"),
 }
+#: What is as it should be: a doctor has an information of it at most.
+_ROLES: dict[FileState, str] = {"indexed": "", "refused": "dim", "excluded": "dim"}
 #: Mark, words and role of each state: never distinguished by colour alone.
 STATES = {
-    state: (_MEANING[state][0], words, "" if state == "indexed" else "warn")
-    for state, words in FILE_WORDS.items()
+    state: (_MEANING[state][0], words, _ROLES.get(state, "warn")) for state, words in FILE_WORDS.items()
 }
 #: The same where the index is damaged or cannot be read.
 UNKNOWN = "?", "not known", "warn"
@@ -142,11 +143,11 @@ def _meaning(row: FileRow, unknown: bool) -> str:
     return "" if row.state == "excluded" and row.chunks else f": {_MEANING[row.state][1]}"
 
 
-def _chunks(row: FileRow, state: IndexState) -> tuple[str, tuple[str, str]]:
+def _chunks(row: FileRow, state: IndexState) -> Line:
     built = state.overview.present if state.overview is not None else None
     if built is not None and not built.chunk_tokens:
-        return "1", (": the whole document", "dim")
-    return f"{row.chunks:,}", (f"; {key('chunks')} shows them in the text" if row.chunks else "", "dim")
+        return line("1", (": the whole document", "dim"))
+    return line(f"{row.chunks:,}", *keyed(f"; `{key('chunks')}` shows them in the text" * bool(row.chunks)))
 
 
 # -- events -----------------------------------------------------------------------------------------------

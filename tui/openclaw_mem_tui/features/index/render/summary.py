@@ -16,7 +16,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED, in_full
-from openclaw_mem_tui.render.spans import Line, Span, brief, line, reported, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, brief, keyed, line, reported, spread, width, wrapped
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing, worst_first
 
 _LABEL = 9
@@ -68,7 +68,7 @@ def _sizes(state: IndexState, overview: Overview) -> Line:
     fresh = overview.freshness
     synced = "never synced"
     if fresh.synced_at is not None:
-        synced = f"synced {fmt.clock(fresh.synced_at, state.at, True)}"
+        synced = f"synced {fmt.clock(fresh.synced_at, state.at)}"
     total = fmt.megabytes(overview.bytes + overview.log_bytes)
     return line((fmt.join((total, synced)), "dim"), " ")
 
@@ -108,7 +108,7 @@ def _lacking(overview: Overview) -> Line:
     if overview.freshness.state != "partial" or not known or own >= overview.counts.chunks:
         return ()
     chunks = fmt.count(overview.counts.chunks - own, "chunk")
-    return line((f"{chunks} without vector ({key('sync_now')})", "warn"))
+    return keyed(f"{chunks} without vector (`{key('sync_now')}`)", "warn")
 
 
 def _built(overview: Overview) -> Line:
@@ -169,7 +169,7 @@ def _in_short(state: IndexState, overview: Overview, cells: int) -> Line:
         _errors(state),
         _lacking(overview) or line((freshness, role)),
         line((f"{waiting:,} to sync ", "warn"), *_sync()) if waiting else (),
-        line((f"{out:,} excluded", "warn")) if out else (),
+        line((f"{out:,} excluded", "dim")) if out else (),
         _warnings(state),
     ]
     while len(parts) > 1 and width(worst_first(*parts)) > cells:
@@ -198,7 +198,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
             why = line(", kept (", (key("prune"), "key"), f" drops it): {cause}")
         elif overview.differences:
             why = line(f": {'; '.join(map(fmt.inert, overview.differences))}")
-    excluded = line((f"{fmt.count(out, 'file')} excluded", "warn")) if out else ()
+    excluded = line((f"{fmt.count(out, 'file')} excluded", "dim")) if out else ()
     return worst_first(errors, line(shown, *why), lacking, excluded)
 
 
@@ -209,15 +209,15 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
     """What runs, or what has just happened."""
     working = doing(activity, frame)
     trouble = state.unreadable or state.trouble or activity.trouble
-    stops = (f"  {key('leave')} stops", "faint")
+    stops = keyed(f"  `{key('leave')}` stops", "faint")
     if state.said and activity.phase == "failed":
         shown = line((" · ", "warn"), fmt.inert(state.said))
     elif working:
-        shown = line(*working, stops if activity.phase == "syncing" else "")
+        shown = line(*working, *stops * (activity.phase == "syncing"))
     elif state.doing:
         spin = SPINNER[frame % len(SPINNER)]
         far = f"  {fmt.crop(fmt.inert(progress), 60)}" if progress else ""
-        shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), stops)
+        shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), *stops)
     elif trouble and state.overview is None and state.unreadable:  # above in full
         again = f"the index cannot be read; {key('sync_now')} tries again"
         shown = line((" ✗ ", "bad"), fmt.inert(state.said or again))
@@ -264,14 +264,14 @@ def rebuild_plan(plan: Plan | IndexDamaged, hosts: Sequence[str] | None, cells: 
     if plan.rebuild and plan.rebuild != "asked for":
         made += wrapped(line(("because ", "dim"), fmt.inert(plan.rebuild)), cells)
     note = "Searches keep using the old index until the new one is ready. "
-    note += f"While it is built, {key('leave')} stops it."
-    made += [*wrapped(line((note, "dim")), cells), ()]
+    note += f"While it is built, `{key('leave')}` stops it."
+    made += [*wrapped(keyed(note), cells), ()]
     for space in plan.spaces:
         made += wrapped(_space(space), cells, 2)
     if not plan.spaces:
         made += wrapped(line("Nothing is embedded: BM25 only."), cells)
     if out := sum(not file.of_workspace for file in plan.skipped):
-        made += wrapped(line((f"{fmt.count(out, 'file')} excluded.", "warn")), cells)
+        made += wrapped(line((f"{fmt.count(out, 'file')} excluded.", "dim")), cells)
     return made
 
 

@@ -9,7 +9,7 @@ from openclaw_mem_engine.api import profile
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.bindings import reach
 from openclaw_mem_tui.features.search.render.groups import packs
-from openclaw_mem_tui.features.search.render.knobs import changed_words
+from openclaw_mem_tui.features.search.render.knobs import NAMED, changed_words, knob_value
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import rescue
@@ -145,9 +145,9 @@ def strip(
     resets: bool = True,
 ) -> Line:
     """The knobs that matter most in one line: the profile and which knobs are configured otherwise; what
-    differs from the configuration is bold. No weights where the ``trace`` has lists of one kind alone, whose
-    score counts in full, and no reranking or min score as configured where it has no effect. ``taught``: a
-    lesson has set the knobs; ``resets``: a key resets them."""
+    differs from the configuration is there too, and bold. No weights where the ``trace`` has lists of one
+    kind alone, whose score counts in full, and no reranking or min score as configured where it has no
+    effect. ``taught``: a lesson has set the knobs; ``resets``: a key resets them."""
 
     named = set[str]()
 
@@ -178,7 +178,7 @@ def strip(
     shown.append(part(decay, "decay", *(["half_life_days"] if knobs.decay else [])))
     shown.append(part(f"MMR {'on' if knobs.mmr else 'off'}", "mmr"))
     if knobs.mmr:
-        shown.append(part(f"λ {fmt.score(knobs.mmr_lambda, 2)}", "mmr_lambda"))
+        shown.append(part(f"MMR lambda {fmt.score(knobs.mmr_lambda, 2)}", "mmr_lambda"))
     cuts = trace is None or trace.cut is not None or not trace.of_kind("cut")
     if cuts or knobs.min_score != defaults.min_score:
         idle = "" if cuts or not knobs.min_score else " does not apply"
@@ -194,18 +194,22 @@ def strip(
     with_unnamed = original.set(unnamed)
     own = changed_words(original, with_unnamed)
     shown.insert(0, part(f"{knobs.profile}{own and f' with {own}'}", "profile"))
-    end = rest = unseen = line()
-    if changes := knobs.changed_names(defaults):
-        hidden = sum(name not in named for name in changes)
-        unseen = line((f", {hidden} not shown", "accent")) if hidden else ()
+    changes = knobs.changed_names(defaults)
+    others = [name for name in changes if name not in named]
+    if len(others) <= NAMED:
+        shown += [part(knob_value(name, knobs), name) for name in others]
+    end = rest = line()
+    if changes:
         rest = line((" · ", "faint"), (key_of("reset_all"), "key"), (" reset all", "dim")) if resets else ()
         end = line((fmt.count(len(changes), "lesson change" if taught else "change"), "accent"))
     label = Span(f"{'profile':<9}", "dim", "knob('profile')")
 
     def fits() -> bool:
-        return width([label, *shown, *end, *unseen, *rest]) + 3 * len(shown) + 1 <= cells
+        return width([label, *shown, *end, *rest]) + 3 * len(shown) + 1 <= cells
 
-    # What the stages say too, says least; then what is off and was, and how many changes have no words here.
+    if len(others) > NAMED:
+        end = (*end, Span(f", {len(others)} not shown", "accent"))
+    # What the stages say too, says least; then what is off and was; then any other that was.
     for less in (" per list", " off"):
         if not fits():
             shown = [span for span in shown if span.role != "dim" or not span.text.endswith(less)]
@@ -213,9 +217,11 @@ def strip(
         shown[0] = shown[0]._replace(
             text=f"{knobs.profile}, {fmt.count(len(with_unnamed.changed_names(original)), 'change')}"
         )
-    if rest and not fits():
-        rest = (*rest[:-1], Span(" reset", "dim"))
-    end = (*end, *(unseen if fits() else ()), *rest, *line(" ")) if end else ()
+    for span in [span for span in shown[1:] if span.role == "dim"]:
+        if not fits():
+            shown.remove(span)
+    end = end if fits() else end[:1]
+    end = (*end, *rest, *line(" ")) if end else ()
     return _with_end([label, *[p for span in shown for p in (Span(" │ ", "faint"), span)][1:]], end, cells)
 
 

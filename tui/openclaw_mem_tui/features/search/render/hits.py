@@ -263,12 +263,13 @@ def _cell(row: Row, column: Column, mode: Columns, knobs: Knobs) -> tuple[str, s
 
 
 def _stage_cell(row: Row, column: Column, digits: int) -> tuple[str, str]:
-    """What a stage put into the score of a row: the term that it added or the new score, else its factor."""
-    found = {o.op: o.value for o in row.operands if o.stage == column.key and (o.inputs or o.op == "mul")}
-    value = found.get("add", found.get("set"))
-    if value is not None:
-        return fmt.score(value, 3 if "add" in found else digits), ""
-    factor = found.get("mul", 1.0)
+    """What a stage put into the score of a row: the term that it added (before its weight, as lists show it)
+    or the new score, else its factor."""
+    found = {o.op: o for o in row.operands if o.stage == column.key and (o.inputs or o.op == "mul")}
+    term = found.get("add", found.get("set"))
+    if term is not None:
+        return fmt.score(term.value, digits if term.weight == 1 else 3), ""
+    factor = found["mul"].value if "mul" in found else 1.0
     return _NONE if factor == 1.0 else ("×" + fmt.score(factor), "")
 
 

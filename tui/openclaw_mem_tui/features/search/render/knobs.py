@@ -1,4 +1,4 @@
-"""The knob panel: every knob with its value, its position in the range, and the default where it differs."""
+"""The knob panel: every knob with its value, and the default where it differs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,14 @@ from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
 
 _NAME = 21
 _VALUE = 12
-#: Cells of a scale, which shows halves of them. A range of more steps has none: values would look the same.
-_TRACK = 12
-_STEPS = 2 * _TRACK
-#: From so many cells on there is room for scales, and behind them for what was configured.
-_ROOMY = 2 + _NAME + _VALUE + 1 + _TRACK + 12
 #: So many knobs are named that one step changes.
-_NAMED = 3
+NAMED = 3
 
 
 @lru_cache(maxsize=256, typed=True)
 def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int, selected: bool) -> Line:
-    """One row: name, value, its position in the range, and the configured value where it differs. ``idle``:
-    turning it changes nothing."""
+    """One row: name, value, and the configured value where it differs. ``idle``: turning it changes
+    nothing."""
     changed = value != default
     plain = "faint" if idle else ""
     parts = [Span(*fmt.POINTER[selected])]
@@ -36,8 +31,6 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
         parts.append(Span(" " * max(0, wide - fmt.width_of(shown) - 2)))
     else:
         parts.append(Span(" " + fmt.left(shown, wide - 1), plain or ("strong accent" if changed else "")))
-    if cells >= _ROOMY and name != PROFILE:
-        parts += (Span(" "), *_scale(KNOBS[name], value, plain or "dim"))
     room = cells - width(parts) - 1
     if changed:
         was = value_text(name, default)
@@ -53,9 +46,14 @@ def changed_words(before: Knobs, after: Knobs) -> str:
     many, the other profile, or how many there are."""
     names = after.changed_names(before)
     names = tuple(name for name in names if not idle(name, after)) or names
-    if len(names) > _NAMED:
+    if len(names) > NAMED:
         return f"profile {after.profile}" if after.profile != before.profile else f"{len(names)} knobs"
-    return ", ".join(f"{knob_words(name)} {value_text(name, getattr(after, name))}" for name in names)
+    return ", ".join(knob_value(name, after) for name in names)
+
+
+def knob_value(name: str, knobs: Knobs) -> str:
+    """``min score .35``: a knob with its value."""
+    return f"{knob_words(name)} {value_text(name, getattr(knobs, name))}"
 
 
 def value_text(name: str, value: KnobValue) -> str:
@@ -68,15 +66,6 @@ def value_text(name: str, value: KnobValue) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return spec.meaning(value) or (f"{value:g}" if isinstance(value, float) else str(value))
-
-
-def _scale(spec: KnobSpec, value: KnobValue, role: str) -> Line:
-    """The part of the range that is below the value, and the rest of it."""
-    if spec.kind not in ("int", "float") or (spec.high - spec.low) / spec.step > _STEPS:
-        return (Span(" " * _TRACK),)
-    halves = round((float(value) - spec.low) / (spec.high - spec.low) * 2 * _TRACK)
-    below = "━" * (halves // 2) + "╸" * (halves % 2)
-    return line((below, role), ("─" * (_TRACK - len(below)), "faint"))
 
 
 def panel_row(knobs: Knobs, defaults: Knobs, name: str, cells: int, selected: bool) -> Line:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 _MARKS = (
     ("·", "not in this candidate list, or not changed by this stage"),
-    ("#27", "waterfall: rank 27 in that list"),
+    ("#2", "the result with rank 2"),
+    ("27, .203", "waterfall: rank 27 in that list, with a score of .203"),
     ("evergreen", "MEMORY.md, or a note in memory/ whose name is not just a date: unchanged by decay"),
     ("▲2 ▼2", "two ranks higher than in the baseline; two ranks lower"),
     ("=", "the same rank as in the baseline"),
@@ -21,7 +22,7 @@ _MARKS = (
     ("†", "shortened, without its best line or a part of it"),
     ("█ ▒", "waterfall: what a step adds; what it takes away"),
     ("↓", "the rows are in the order of this column, not of the score"),
-    ("mmr", "λ × rel − (1 − λ) × sim: score scaled to 0–1, similarity to a result chosen before"),
+    ("MMR", "lambda × rel − (1 − lambda) × sim: score scaled to 0–1, similarity to a result chosen before"),
     ("┊", "a line of the chunk that is not sent"),
     ("characters", "counted in UTF-16 units, as OpenClaw does"),
     ("│", "waterfall: min score, on every bar"),

@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Operand
 
 
-def detail(operand: Operand, rank: int | None) -> str:
-    """The operand of a list: its rank, value and weight, or of RRF its weight, constant and rank."""
+def detail(operand: Operand, rank: int | None, *, named: bool) -> str:
+    """The operand of a list: its rank (``named`` as one where there is room), value and weight, or of
+    RRF its weight, constant and rank."""
     inputs = operand.inputs
     if "k" in inputs:
         return f"{operand.weight:g}/({inputs['k']:g}+{inputs['rank']:g})"
-    weight = f"×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
-    return f"{fmt.ranked(rank)} {fmt.score(operand.value)} {weight}".strip()
+    weight = f" ×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
+    ranked = f"{'rank ' * named}{rank}, " if rank is not None else ""
+    return f"{ranked}{fmt.score(operand.value)}{weight}"
 
 
 def computed(operand: Operand, knobs: Knobs) -> str:
@@ -48,9 +50,9 @@ def later_detail(operand: Operand, digits: int) -> str:
     that."""
     if operand.op == "add":
         if (rank := operand.inputs.get("best_rank")) is not None:
-            return f"#{rank:g} in a list"
+            return f"best rank {rank:g}"
         return f"{fmt.score(operand.value)} ×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
     aged, rank = "age_days" in operand.inputs, operand.inputs.get("rank", operand.inputs.get("position"))
-    made = f"{api.age_of(operand)} d" if aged else fmt.ranked(int(rank)) if rank is not None else ""
+    made = f"{api.age_of(operand)} d" if aged else f"rank {rank:g}" if rank is not None else ""
     sign, many = ("×", 3) if operand.op == "mul" else ("= ", digits)
     return fmt.join((made, f"{sign}{fmt.score(operand.value, many)}"), " ")

@@ -104,7 +104,8 @@ def waterfall(
         if why and any(why in found.text for found in trace.notes):
             return []
         if fmt.width_of(note) > detail:
-            return wrapped(line((f"{label:<{_LABEL - 1}} ", "dim"), (note, "faint")), cells, _LABEL)
+            head = f"{short_label(label):<{_LABEL - 1}} "
+            return wrapped(line((head, "dim"), (note, "faint")), cells, _LABEL)
         return [step(label, note, axis.bar(0, 0, ""), "·", "faint")]
 
     def said(note: str) -> list[Line]:
@@ -138,7 +139,7 @@ def waterfall(
             if folded:
                 continue
             if change or not note:
-                text = operands.detail(operand, row.ranks.get(lst.key))
+                text = operands.detail(operand, row.ranks.get(lst.key), named=detail > _DETAIL)
                 bar = axis.bar(before, total, _role(label))
                 made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
                 made += said(note)
@@ -173,13 +174,13 @@ def waterfall(
         if operand.op == "set":
             now = fmt.score(total, digits)
             if (rank := operand.inputs.get("position")) is not None:
-                text = f"1 / rank {rank:g} = {now}"
+                text = f"= 1 ÷ {rank:g} = {now}"
             else:
                 text = f"{now} replaces {fmt.score(before, digits)}"
             made += wrapped(line((f"{fmt.left(label, _LABEL - 1)} ", "dim"), text), cells, _LABEL)
             made += said(note)
             continue
-        text, role = operands.later_detail(operand, digits), "bad" if total < before else "sum"
+        text, role = operands.later_detail(operand, digits), "bad" if total < before else "accent"
         bar = axis.bar(min(total, before), max(total, before), role, "▒" if total < before else "█")
         made.append(step(label, text, bar, fmt.signed(change, digits), "bad" if total < before else ""))
         made += said(note)
@@ -201,7 +202,9 @@ def _queries(trace: Trace, cells: int) -> list[Line]:
         made
         for name, text in asked
         for made in wrapped(
-            line((f"{name} ({short_label(name)}): ", "dim"), f"“{fmt.inert(text, 400)}”"), cells, _LABEL
+            line((f"{fmt.left(short_label(name), _LABEL)}variant ", "dim"), f"“{fmt.inert(text, 400)}”"),
+            cells,
+            _LABEL,
         )
     ]
 
@@ -253,8 +256,8 @@ def _other_spaces(trace: Trace, row: Row, cells: int) -> list[Line]:
     made = []
     for lst in trace.shown_lists:
         if lst.key in row.scores:
-            rank, score = fmt.ranked(row.ranks.get(lst.key)), fmt.score(row.scores[lst.key])
-            start = line((fmt.left("also", _LABEL), "dim"), f"{rank} {score} ", (fmt.inert(lst.owner), "dim"))
+            found = fmt.join((str(row.ranks.get(lst.key, "")), fmt.score(row.scores[lst.key])), ", ")
+            start = line((fmt.left("also", _LABEL), "dim"), f"{found} ", (fmt.inert(lst.owner), "dim"))
             made.append(spread(start, line(("not fused", "faint")), cells))
     return made
 
@@ -333,7 +336,7 @@ def _difference(trace: Trace, name: str, row: Row, other: Row, digits: int, cell
         return []
     mine, theirs = mine_made[-1].after, theirs_made[-1].after
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
-    labels |= {lst.term: lst.label for lst in trace.lists}
+    labels |= {lst.term: short_label(lst.label) for lst in trace.lists}
     mine_by, theirs_by = _contributions(mine_made), _contributions(theirs_made)
     gaps = [(labels.get(name, name), change - theirs_by.get(name, 0.0)) for name, change in mine_by.items()]
     parts = [f"{label} {fmt.signed(gap, digits)}" for label, gap in gaps if abs(gap) >= 0.5 * 10**-digits]
