@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from openclaw_mem_engine.api import (
     FILE_STATES,
+    UNWRITABLE,
     Cancelled,
     Check,
     DoctorReport,
@@ -70,6 +71,14 @@ class IndexState:
     doing: str = ""
     said: str = ""
     trouble: str = ""
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the index need not hold what it has recorded: it could not be read, or the doctor has found
+        an error that is not one of its place."""
+        found = self.report.findings if self.report is not None else ()
+        of_content = (each for each in found if each.code not in {*UNWRITABLE, "lock-blocked"})
+        return bool(self.unreadable) or any(each.severity == "error" for each in of_content)
 
     @property
     def findings(self) -> tuple[Finding | Check | tuple[Check, ...], ...]:

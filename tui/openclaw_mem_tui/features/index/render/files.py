@@ -30,7 +30,7 @@ STATES = {
     state: (_MEANING[state][0], words, "" if state == "indexed" else "warn")
     for state, words in FILE_WORDS.items()
 }
-#: The same where the index is damaged or cannot be read.
+#: The same where the index is damaged, has errors or cannot be read.
 UNKNOWN = "?", "not known", "warn"
 _CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 18, 10
 
@@ -138,7 +138,7 @@ def file_detail(
 def _meaning(row: FileRow, unknown: bool) -> str:
     """What the state means for a search; a line of its own says it of a file that is found by older text."""
     if unknown:
-        return ": the index is damaged or cannot be read; the lines below are of before"
+        return ": the index is damaged, has errors or cannot be read; below is what it has recorded"
     return "" if row.state == "excluded" and row.chunks else f": {_MEANING[row.state][1]}"
 
 
