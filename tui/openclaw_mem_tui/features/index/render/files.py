@@ -68,8 +68,9 @@ def unread(state: IndexState, activity: Activity) -> Line:
     return line(("Files not known: the index cannot be read; ", "warn"), *again)
 
 
-def file_row(state: IndexState, unknown: bool, row: FileRow, cells: int, selected: bool) -> Line:
+def file_row(state: IndexState, doubtful: frozenset[str], row: FileRow, cells: int, selected: bool) -> Line:
     """One file: path, chunks, size, state, time of its last change."""
+    unknown = row.path in doubtful
     mark, _, role = UNKNOWN if unknown else STATES[row.state]
     path, chunks, size, modified = _columns(cells)
     name = fmt.left(fmt.path(fmt.inert(row.path), path), path)
@@ -146,7 +147,8 @@ def _chunks(row: FileRow, state: IndexState) -> tuple[str, tuple[str, str]]:
     built = state.overview.present if state.overview is not None else None
     if built is not None and not built.chunk_tokens:
         return "1", (": the whole document", "dim")
-    return f"{row.chunks:,}", (f"; {key('chunks')} shows them in the text" if row.chunks else "", "dim")
+    them = "it" if row.chunks == 1 else "them"
+    return f"{row.chunks:,}", (f"; {key('chunks')} shows {them} in the text" if row.chunks else "", "dim")
 
 
 # -- events -----------------------------------------------------------------------------------------------
@@ -174,9 +176,9 @@ def _sign(event: Event) -> tuple[str, str, str]:
     return mark, words, role
 
 
-def words(unknown: bool, row: FileRow) -> str:
+def words(doubtful: frozenset[str], row: FileRow) -> str:
     """What a filter of the files looks at."""
-    return f"{fmt.inert(row.path)} {(UNKNOWN if unknown else STATES[row.state])[1]}"
+    return f"{fmt.inert(row.path)} {(UNKNOWN if row.path in doubtful else STATES[row.state])[1]}"
 
 
 def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> list[Line]:
