@@ -51,7 +51,7 @@ class Pin:
     @property
     def knobs_name(self) -> str:
         """What it is for another query than its own."""
-        return "pinned knobs" if self.name == PINNED else f"knobs {self.name}"
+        return "pinned knobs" if self.name == PINNED else self.name
 
 
 @dataclass(frozen=True, slots=True)
