@@ -33,6 +33,7 @@ from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import soundness
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.line_view import Pane
 from support import postgres
 from support.damage import alter, indexed, looked, zero
 from support.memories import settings_for, write_notes
@@ -468,10 +469,8 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         if screen.presenter.state.report is clean:
             assert "before the damage" in str(screen.doctor.border_title)
         await press(pilot, "c", "5")
-        assert (
-            shown(pilot.app.screen, "#facts").strip()
-            == "This needs the index, which is damaged. F repairs it."
-        )
+        said = pilot.app.screen.query_one("#facts", Pane).text.strip()
+        assert said == "This needs the index, which is damaged. F repairs it."
         await press(pilot, "3")
         assert "error" in str(screen.doctor.border_title)
         await press(pilot, "F")
