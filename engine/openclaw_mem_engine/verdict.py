@@ -115,8 +115,10 @@ def _nothing(pool: Pool, trace: Trace) -> str:
     fresh = pool.freshness
     if (fresh is not None and fresh.state == "empty") or not pool.lists:
         return "Nothing found: nothing could be searched"
-    reason = trace.rows[0].outcome.reason if trace.rows else ""
-    return f"Nothing found: {reason or 'no chunk matches'}"
+    if not trace.rows:
+        return "Nothing found: no chunk matches"
+    nearest = trace.rows[0]
+    return f"Nothing returned; {nearest.location}: {nearest.outcome.reason}"
 
 
 def _absent_words(pool: Pool, knobs: Knobs) -> str:

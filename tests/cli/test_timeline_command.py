@@ -33,7 +33,7 @@ def test_sessions_with_missed_flushes(call: Call, world: World) -> None:
     assert lines[2] == "  peak 190,000 of 200,000 tokens, flush threshold 176,000 (█)"
     texts = [line[20:] for line in lines[3:]]
     assert "compaction     190,000 → 177,000 tokens, compacted without a flush" in texts
-    assert "flush          wrote memory/2026-02-14.md, 1 line (at 177,000 tokens)" in texts
+    assert "flush          wrote memory/2026-02-14.md, +1 line (at 177,000 tokens)" in texts
     assert "0.500  MEMORY.md:2" in texts
     assert lines[-1] == "1 session, 1 missed flush (compacted without a flush before it)."
     flushes = call("timeline", "--kind", "flush").out

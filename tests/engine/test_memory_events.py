@@ -44,7 +44,7 @@ def test_a_sync_that_did_something_is_written_down_and_no_other(world: World) ->
     (world.workspace / "MEMORY.md").unlink()
     with world.memory() as memory:
         memory.sync()
-    assert world.events()[-1].text.startswith("1 file new or modified, 1 deleted")
+    assert world.events()[-1].text.startswith("1 file new or modified (memory/new.md), 1 deleted")
 
 
 def test_a_rebuild_says_why(world: World) -> None:
@@ -187,7 +187,7 @@ def test_a_sync_without_its_vectors_says_so_once(world: World) -> None:
             with world.memory() as memory:
                 memory.sync()
     (event,) = world.events()
-    assert event.text == "4 files new or modified; vectors are missing."
+    assert event.text == "4 files new or modified; vectors are missing." and event.ended == "failed"
     assert "text without embeddings" in event.reason
 
 
@@ -203,6 +203,7 @@ def test_a_rebuild_that_its_provider_refuses_is_an_event_each_time_it_is_asked_f
                 assert report.shortfall == "the index was not rebuilt"
     first, *failed = world.events()
     assert [event.text for event in failed] == ["The index was not rebuilt."] * 3
+    assert {event.ended for event in failed} == {"failed"} and not first.ended
     assert first.text != failed[0].text and "keeps its vectors of static" in failed[0].reason
 
 

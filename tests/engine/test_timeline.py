@@ -60,7 +60,7 @@ def test_a_flush_that_wrote_is_no_missed_one(settings: Settings) -> None:
     session = the_session(settings)
     assert kinds(session) == ["flush wrote", "compaction flushed"]
     flush, compaction = session.moments
-    assert flush.summary == "wrote memory/2026-02-14.md, 2 lines (at 176,400 tokens)"
+    assert flush.summary == "wrote memory/2026-02-14.md, +2 lines (at 176,400 tokens)"
     assert (compaction.tokens, compaction.tokens_after) == (178_000, 20_000)
     assert (session.missed, session.flush_threshold, session.curve.peak) == (0, LINE, 178_000)
     assert list(session.curve.tokens) == [176_400, 178_000, 20_000, 20_000] and not session.curve.estimated
@@ -72,7 +72,7 @@ def test_a_flush_that_replaces_the_daily_log_says_so(settings: Settings) -> None
         folder(settings)
     )
     flush = of_kind(the_session(settings), "flush")
-    assert flush.text == "wrote memory/2026-02-14.md, 1 line"
+    assert flush.text == "wrote memory/2026-02-14.md, +1 line"
     assert flush.why == "the call wrote all of memory/2026-02-14.md; it did not append"
 
 
@@ -234,8 +234,8 @@ def test_writes_of_memory_files_only(settings: Settings) -> None:
     talk.save(folder(settings))
     session = the_session(settings)
     assert [moment.text for moment in session.moments] == [
-        "wrote memory/a/b.md, 3 lines",
-        "wrote MEMORY.md, 1 line, 2 removed",
+        "wrote memory/a/b.md, +3 lines",
+        "wrote MEMORY.md, +1 -2 lines",
         "wrote memory/2026-02-14.md",
         "wrote memory/p.md",
     ]

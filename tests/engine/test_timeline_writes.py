@@ -77,7 +77,7 @@ def test_commits_are_writes_and_show_what_a_flush_wrote(settings: Settings) -> N
     found = read_timeline(settings)
     first, flush, last = sorted(found.moments, key=lambda moment: moment.at)
     assert [moment.kind for moment in (first, flush, last)] == ["write", "flush", "write"]
-    assert last.text.endswith(f": {DAY}, 1 line") and "\x1b" not in last.why
+    assert last.text.endswith(f": {DAY}, +1 line") and "\x1b" not in last.why
     assert lines(shown(settings, found, last)) == ["+- in git"]
     of_flush = shown(settings, found, flush)
     assert lines(of_flush) == ["+- in git"]
@@ -118,7 +118,7 @@ def test_edits_of_ours_with_the_text_before_them(settings: Settings) -> None:
     editor.append(DAY, "second", "flush")
     found = read_timeline(settings)
     second, first = found.moments
-    assert (first.text, second.text) == (f"remember: {DAY}, 1 line", f"flush: {DAY}, 1 line")
+    assert (first.text, second.text) == (f"remember: {DAY}, +1 line", f"flush: {DAY}, +1 line")
     assert lines(shown(settings, found, first)) == ["+first"]
     assert lines(shown(settings, found, second)) == ["+second"]
     (settings.workspace / DAY).write_text("first\nsecond\nthird\n")

@@ -159,6 +159,11 @@ def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     assert weak.verdict.startswith("6 results by vectors only: no searched word occurs in the index")
     bare = replace(none.pool, lists=(), candidates={}, signals={})
     assert verdict(bare, rank(bare, Knobs())) == "Nothing found: nothing could be searched"
+    pool, by_vector = demo.retrieve("router vlan"), Knobs().set({"mode": "vector"})
+    words = replace(pool, lists=tuple(lst for lst in pool.lists if lst.kind == "lexical"))
+    said = verdict(words, trace := rank(words, by_vector))
+    reason = "found only by BM25; mode vector does not use BM25"
+    assert said.startswith(f"Nothing returned; {trace.rows[0].location}: {reason}"), "something is found"
 
 
 def test_a_best_line_that_is_cut_off_is_said(demo: Memory) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, first_index, lab, make, press, settled, until
+from lab_world import LARGE, SMALL, first_index, frame, lab, make, press, settled, until
 from textual import _time
 from textual.pilot import Pilot
 
@@ -33,6 +33,7 @@ from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import soundness
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.line_view import Pane
 from support import postgres
 from support.damage import alter, indexed, looked, zero
 from support.memories import settings_for, write_notes
@@ -467,7 +468,10 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         assert "matches disk" not in detail and "the index is damaged" in detail
         if screen.presenter.state.report is clean:
             assert "before the damage" in str(screen.doctor.border_title)
-        await press(pilot, "c")
+        await press(pilot, "c", "5")
+        said = pilot.app.screen.query_one("#facts", Pane).text.strip()
+        assert said == "This needs the index, which is damaged. F repairs it."
+        await press(pilot, "3")
         assert "error" in str(screen.doctor.border_title)
         await press(pilot, "F")
         await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmScreen))
@@ -477,6 +481,20 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         await until(pilot, lambda: lab(pilot.app).search.activity.damage is None)  # type: ignore[arg-type]
         await settled(pilot)
         assert "● up to date" in screen.files.text and "damaged" not in shown(screen, "#facts")
+
+
+async def test_no_file_is_up_to_date_in_an_index_with_errors(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        await press(pilot, "c")
+        assert "● up to date" in screen.files.text and "recorded" not in shown(screen, "#facts")
+        with closing(apsw.Connection(str(screen.search.service.settings.index_path))) as index:
+            index.execute("DELETE FROM chunks WHERE path = 'MEMORY.md'")
+        await press(pilot, "c")
+        assert "error" in str(screen.doctor.border_title)
+        assert "up to date" not in screen.files.text and "? not known" in screen.files.text
+        assert "recorded · what can be read is not known" in shown(screen, "#facts")
+        await press(pilot, "enter")
+        assert "chunk" in frame(pilot.app.screen.query_one("#piece"))
 
 
 def test_a_fact_is_one_row_of_the_doctor() -> None:

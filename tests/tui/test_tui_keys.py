@@ -337,7 +337,7 @@ async def test_an_export_of_no_changed_knob_writes_nothing(tmp_path: Path) -> No
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         await press(pilot, "x", "c")
-        assert "no knob differs from the configuration" in lab(app).status_line.text
+        assert "every knob has the default of its profile" in lab(app).status_line.text
         assert not list(tmp_path.rglob("exports/*")) and not app.clipboard
         await press(pilot, "s", "x", "c")
         (written,) = tmp_path.rglob("exports/*")

@@ -331,6 +331,19 @@ async def test_one_column_leaves_its_rows_to_the_list(tmp_path: Path) -> None:
         assert "min score .05" in " ".join(pilot.app.screen.query_one(HelpText).text.split())
 
 
+async def test_keys_are_no_hints_while_a_filter_is_typed(tmp_path: Path) -> None:
+    async with running(tmp_path, LARGE, initial_query=DRILL) as (pilot, screen):
+        await press(pilot, "escape")
+        screen.tune(screen.search.view.knobs.set({"min_score": 1.0, "keyword_rescue": "off"}))
+        await settled(pilot)
+        assert "w says why a chunk is not returned" in screen.hits.text
+        rows = screen.hits.text.splitlines()
+        await press(pilot, "f")
+        assert "says why" not in screen.hits.text and len(screen.hits.text.splitlines()) == len(rows)
+        await press(pilot, "escape")
+        assert "w says why a chunk is not returned" in screen.hits.text
+
+
 async def test_narrow_screens_rotate_the_lower_pane(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, screen):
         assert screen.waterfall.region and not screen.preview.region
@@ -339,6 +352,14 @@ async def test_narrow_screens_rotate_the_lower_pane(tmp_path: Path) -> None:
         await press(pilot, "p")
         assert screen.knob_panel.region and not screen.preview.region
         assert "min score" in _visible(screen)
+        row, knobs = screen.knob_panel, screen.search.view.knobs
+        assert "◂" in row.painted(row.cursor).text and "▸" in row.painted(row.cursor).text
+        while screen.search.view.knobs.min_score:
+            await press(pilot, "shift+left")
+        assert "◂" not in row.painted(row.cursor).text and "▸" in row.painted(row.cursor).text
+        await press(pilot, "left")
+        assert "min score .00 is the smallest value" in screen.status_line.text
+        screen.tune(knobs)
         last = KNOB_NAMES[-1]
         screen.tune(turned(screen.search.view, last, 1, False))
         assert list(screen.search.view.changed_knobs()) == [last]

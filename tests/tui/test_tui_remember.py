@@ -94,6 +94,11 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         assert "0.5" in ours.read_text()
         await press(pilot, "A", "enter")
         assert screen.search.activity.said.startswith(f"wrote {ours.name}; A undoes it")
+        pilot.app.copy_to_clipboard("")
+        await press(pilot, "x", "c")
+        assert "minScore: 0.1" in pilot.app.clipboard, (
+            "what the agent needs; its configuration has none of it"
+        )
         assert ours.stat().st_mode & 0o777 == 0o600 and "# mine" in ours.read_text()
         assert screen.search.view.defaults == knobs and not screen.search.view.changed_knobs()
         await press(pilot, "p")
@@ -315,6 +320,8 @@ async def test_the_run_before_an_edit_is_the_baseline(
         assert screen.search.activity.said == (
             "memory/2026-03-02.md indexed; the run before the edit is the baseline (B: as configured)"
         )
+        await press(pilot, "U")
+        assert screen.search.view.baseline_name == "default", "that is the other way to end it"
         await press(pilot, "b")
         monkeypatch.setenv("VISUAL", "sed -i s/attic/loft/")
         screen.search.say("")

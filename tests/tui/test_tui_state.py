@@ -20,7 +20,7 @@ from openclaw_mem_engine.ranking.profiles import SELECTABLE, profile
 from openclaw_mem_tui.bindings import ACTIONS
 from openclaw_mem_tui.features import SCREENS, ScreenEntry
 from openclaw_mem_tui.features.search import remembered, state
-from openclaw_mem_tui.features.search.baseline import BEFORE
+from openclaw_mem_tui.features.search.baseline import BEFORE, EDITED
 from openclaw_mem_tui.features.search.history import History, holding
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.service import Service
@@ -91,6 +91,15 @@ def test_a_pin_keeps_its_trace_for_its_query_and_its_knobs_for_others() -> None:
     assert other.baseline is not None and other.baseline.trace.knobs.min_score == 0.0
     assert other.baseline_name == "pinned knobs"
     assert not state.unpinned(state.tuned(view, Knobs())).compares
+
+
+def test_the_run_before_an_edit_is_the_baseline_of_its_query_alone() -> None:
+    view, made = state.pinned(world.view(), EDITED), Knobs().set({"min_score": 0.1})
+    changed = state.tuned(state.pinned(view, BEFORE, made), made)
+    assert state.unanswered(view, "It failed.").baseline_name == EDITED
+    assert state.asked(view, "gateway").pin is None and state.asked(view, "").pin is None
+    later = state.asked(changed, "gateway")
+    assert later.pin is not None and later.pin.under is None and later.pin.name == BEFORE
 
 
 def test_a_change_has_the_run_before_it_as_baseline_until_it_is_undone() -> None:

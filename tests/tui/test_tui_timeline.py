@@ -81,7 +81,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert "! 1 skipped" in shown(screen, "#facts")
         texts = screen.events.text
         for part in (
-            "● flush      main     …/2026-03-30.md, 3 lines",
+            "● flush      main     …/2026-03-30.md, +3 lines",
             "▼ compaction main     177,310 → 24,180 tokens",
             "○ no reply   …network nothing stored",
             "! skipped    …-status not run at 178,340 tokens",
@@ -161,7 +161,7 @@ async def test_an_event_without_a_file_opens_in_full_where_its_details_are_hidde
         await press(pilot, "enter")
         drawn = pilot.app.screen.query_one(HelpText).text
         assert "177,310 → 24,180" in drawn and "session   main" in drawn
-        saved = r"earlier wrote memory/2026-03-30\.md, 3 lines at 2026-03-30 [\d:]+ "
+        saved = r"earlier wrote memory/2026-03-30\.md, \+3 lines at 2026-03-30 [\d:]+ "
         assert re.search(saved, " ".join(drawn.split()))
         assert "summary   All three kiosks on 3.3." in drawn, "what the session goes on with"
         await press(pilot, "escape", "j", "exclamation_mark")

@@ -176,6 +176,10 @@ async def test_a_damaged_index_is_repaired_from_the_first_screen(tmp_path: Path)
         assert "help" in keys and "why not" not in keys and "baseline" not in keys, "they would do nothing"
         await press(pilot, "escape", "H")
         assert "H does nothing here" in screen.status_line.text
+        await press(pilot, "s")
+        assert "s does nothing here" in screen.status_line.text
+        assert screen.search.view.knobs == screen.search.view.defaults, "no knob is changed unseen"
+        assert screen.strip.text.startswith(" profile  not known: the index cannot be opened")
         await press(pilot, "w")
         assert "why not needs a query" in screen.status_line.text
         await press(pilot, "r")

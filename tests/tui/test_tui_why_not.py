@@ -362,6 +362,8 @@ def test_every_typed_word_must_be_in_the_line() -> None:
     assert [line.passage.path for line in matching("rotuer vlna", lines)] == ["memory/a.md"]
     assert [line.passage.path for line in matching("vlan ROUTER", lines)] == ["memory/a.md"]
     assert matching("xyzzy", lines) == [] and matching("  ", lines) == lines
+    apart = [lines[0]._replace(key="vlan of the router"), lines[0]._replace(key="the router vlan")]
+    assert matching("router vlan", apart) == apart[::-1], "the words as they were typed come first"
 
 
 def test_the_lines_are_those_of_all_readable_notes(tmp_path: Path) -> None:
@@ -522,6 +524,7 @@ async def test_a_walk_that_damage_stops_shows_the_passage_all_the_same(
         assert row is not None
         await press(pilot, "w")
         screen = opened(pilot)
-        assert pane(screen, "walk").strip() == "✗ The index is damaged. F repairs it."
+        assert pane(screen, "walk").strip() == "This needs the index, which is damaged. F repairs it."
+        assert screen.has_class("-passage"), "in sight"
         note = (search.search.service.settings.workspace / row.path).read_text("utf-8").splitlines()
         assert note[screen.passage.line - 1].split()[-1] in pane(screen, "passage")

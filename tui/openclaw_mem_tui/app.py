@@ -232,10 +232,14 @@ class Workbench(App[int]):
             self.pop_screen()
         if name == SCREENS[0].name:
             return
+        self.push_screen(self._built(name))
+
+    def _built(self, name: str) -> WorkbenchScreen:
+        """A screen of the table, shown or not."""
         if not self.is_screen_installed(name):
             entry = next(entry for entry in SCREENS if entry.name == name)
             self.install_screen(entry.load()(self.search, self.search_screen), name)  # type: ignore[call-arg]
-        self.push_screen(name)
+        return self.get_screen(name)  # type: ignore[return-value]
 
     def action_repair(self) -> None:
         """Ask for the repair on the screen that shows what is damaged."""
@@ -243,9 +247,8 @@ class Workbench(App[int]):
         self.screen.call_later(self.screen.repair)  # type: ignore[attr-defined]
 
     def action_undo_edit(self) -> None:
-        """Ask for the undo of the last change of notes on the screen that writes them."""
-        self.action_show("curate")
-        self.screen.call_later(self.screen.undo_edit)  # type: ignore[attr-defined]
+        """Ask for the undo of the last change of notes, which the curate screen knows, over the one shown."""
+        self._built("curate").undo_edit(self.screen)  # type: ignore[attr-defined]
 
     def pop_screen(self) -> AwaitComplete:
         if isinstance(self.screen, WorkbenchScreen):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: The same failure is written down once in so many seconds: a search as you type would fill the log with it.
 QUIET_S = 600.0
 
+#: So many new or modified files are named.
+_NAMED = 3
 _WELL = "well"
 #: What an owner of the lock may have been at, and the event of its end.
 _WORK: dict[str, tuple[EventKind, str]] = {
@@ -123,7 +125,8 @@ class Journal:
             parts.append(f"index rebuilt with {counted(report.files, 'file')}")
         elif report.changed or report.refused or report.removed:
             out = f", {len(report.left_out):,} excluded" if report.left_out else ""
-            changed = f"{counted(len(report.changed), 'file')} new or modified"
+            named = f" ({', '.join(report.changed)})" if 0 < len(report.changed) <= _NAMED else ""
+            changed = f"{counted(len(report.changed), 'file')} new or modified{named}"
             parts.append(f"{', '.join((changed, *report.taken_out))}{out}")
         if made:
             parts.append(f"{counted(made, 'text')} embedded")
@@ -143,6 +146,7 @@ class Journal:
                 **{name: len(getattr(report, name)) for name in ("changed", "refused", "removed", "skipped")},
                 **{name: getattr(report, name) for name in ("files", "chunks", "embedded", "beside")},
                 "cacheHits": report.cache_hits,
+                **({"failed": 1} if failures else {}),
             },
             reason=reason,
             topic="sync",

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from openclaw_mem_engine.model import as_json
 from openclaw_mem_engine.named_tuple import NamedTuple
-from openclaw_mem_engine.sanitize import counted
+from openclaw_mem_engine.notes.edit import changed_lines
 
 Kind: TypeAlias = Literal[
     "flush",
@@ -79,11 +79,10 @@ class Write(NamedTuple):
 
     @property
     def text(self) -> str:
-        """``memory/a.md, 3 lines, 1 removed``"""
+        """``memory/a.md, +3 lines``, ``memory/a.md, +3 -1 line``"""
         if self.added is None:
             return self.path
-        removed = f", {self.removed:,} removed" if self.removed else ""
-        return f"{self.path}, {counted(self.added, 'line')}{removed}"
+        return f"{self.path}, {changed_lines(self.added, self.removed or 0)}"
 
 
 @dataclass(frozen=True, slots=True)

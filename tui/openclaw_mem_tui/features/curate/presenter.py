@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw_mem_engine.api import Cancelled, OpenClawMemError
+from openclaw_mem_engine.api import Cancelled, OpenClawMemError, changed_lines
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.presenter import Presenter
@@ -221,9 +221,13 @@ class CuratePresenter(Presenter[CurateState]):
 
         def work(memory: Memory) -> list[NoteEdit]:
             editor = self._opened(memory).editor
-            return [editor.propose_undo(number) for number in self._last(memory)]
+            last = self._last(memory) if self._last_edit(memory) else []
+            return [editor.propose_undo(number) for number in last]
 
-        return await self._do(work) or ()
+        edits = await self._do(work)
+        if edits == []:
+            self.say("nothing more to undo")
+        return edits or ()
 
     async def undo(self) -> bool:
         """Take back the last change of a note, or all those of the last candidate."""
@@ -231,9 +235,7 @@ class CuratePresenter(Presenter[CurateState]):
         def work(memory: Memory) -> str:
             editor = self._opened(memory).editor
             undone = [editor.undo(number) for number in self._last(memory)]
-            return " and ".join(
-                f"{one.path} +{one.added} -{fmt.count(one.removed, 'line')}" for one in undone
-            )
+            return " and ".join(f"{one.path} {changed_lines(one.added, one.removed)}" for one in undone)
 
         said = await self._do(work)
         if said:

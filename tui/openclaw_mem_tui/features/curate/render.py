@@ -55,10 +55,10 @@ def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -
     """The budget of MEMORY.md, and the agent's searches; ``brief``: they are in the status line. Before the
     notes were read, what that ``waits`` for."""
     material = state.material
-    if material is None and waits:
+    if material is None and waits and not state.reading:
         return [*wrapped((Span(" "), *waits), cells), ()]
     if material is None:
-        said = " The notes are being read." if state.reading else " The notes could not be read."
+        said = " The notes could not be read." if state.trouble else " The notes are being read."
         return [line((said, "dim")), ()]
     budget = material.budget
     if budget.unread:

@@ -32,6 +32,7 @@ from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import FileUse, NoteCandidate
     from openclaw_mem_tui.features.search.screen import SearchScreen
+    from openclaw_mem_tui.screen import WorkbenchScreen
 
 READING: Reading = (
     ("✗ secret", "looks like a credential; shown masked"),
@@ -90,7 +91,8 @@ class CurateScreen(ListScreen[CuratePresenter]):
     def draw_body(self) -> None:
         state = self.presenter.state
         low = self.low
-        waits = unopened(self.search.activity.phase, self.search.activity.damage)
+        activity = self.search.activity
+        waits = unopened("failed" if activity.damage is not None else activity.phase, activity.damage)
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, waits, cells, brief=low))
         nothing = partial(render.nothing, state)
         self.fill(self.candidates, "proposals", state.found, render.candidate_row, around=nothing)
@@ -225,23 +227,36 @@ class CurateScreen(ListScreen[CuratePresenter]):
                     if candidate.id == name:
                         self.candidates.point_at(candidate)
                 return
-            await self._ask_undo()
+            await self._ask_undo(self)
 
         self.run_in(ask, "write")
 
-    def undo_edit(self) -> None:
-        """The last change of notes, whatever was rejected since."""
-        self.run_in(self._ask_undo, "write")
+    def undo_edit(self, over: WorkbenchScreen) -> None:
+        """The last change of notes, whatever was rejected since; ``over`` is the screen that is shown."""
+        over.run_in(partial(self._ask_undo, over), "write")
 
-    async def _ask_undo(self) -> None:
+    async def _ask_undo(self, over: WorkbenchScreen) -> None:
         if edits := await self.presenter.propose_undo():
-            undo = partial(self.run_in, self._undo, "write")
-            confirm(self, "undo", partial(render.undoing, edits), "undo", undo)
+            undo = partial(over.run_in, partial(self._undo, over), "write")
+            confirm(over, "undo", partial(render.undoing, edits), "undo", undo)
+        else:
+            self._say_on(over)
 
-    async def _undo(self) -> None:
+    async def _undo(self, over: WorkbenchScreen) -> None:
         self.search.sync.done = Done()  # the key that undoes it would be named
-        if await self.presenter.undo():
-            await self._changed()
+        undone = await self.presenter.undo()
+        said = self._say_on(over)
+        if undone:
+            over.remembered(said)
+
+    def _say_on(self, over: WorkbenchScreen) -> str:
+        """What the presenter has said; on another screen that is ``over`` this one, and not here later."""
+        state = self.presenter.state
+        said = Failed(state.trouble) if state.trouble else state.said
+        if over is not self:
+            self.presenter.update(trouble="", said="")
+            over.tell(said)
+        return said
 
     def action_edit(self) -> None:
         """The proposal in the editor, as a file that only this user can read; a file itself in the other

@@ -95,6 +95,8 @@ class ChunksScreen(WorkbenchScreen):
         if anatomy is None:
             mark, text = (" ✗ ", self.trouble) if self.trouble else (" ◐ ", "The file is being read.")
             self.pieces.show_rows((), lambda *_: ())
+            self.label(self.text, "text")
+            self.label(self.facts, "chunk")
             self.text.show(nothing)
             self.facts.show(nothing)
             cut.show(lambda cells: wrapped(line((mark, "bad"), fmt.message(text)), cells, 3))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from openclaw_mem_engine.api import (
     FILE_STATES,
+    UNWRITABLE,
     Cancelled,
     Check,
     DoctorReport,
@@ -47,6 +48,8 @@ EVENTS_EVERY_S = 1.0
 #: Checks run without being asked for when the last run took less, in seconds, or the index is small enough.
 QUICK_S = 1.0
 FEW_FILES = 2_000
+#: A finding shows this many rows of its evidence at most.
+_SHOWN = 5
 #: What runs: the checks; a repair, which is one transaction and not stopped half way.
 CHECKING, REPAIRING = "checking", "repairing"
 
@@ -72,6 +75,33 @@ class IndexState:
     trouble: str = ""
 
     @property
+    def _named(self) -> frozenset[str] | None:
+        """The files that errors of the doctor name; None where an error names none, or as many as a finding
+        shows. Errors of the place of the index say nothing of its content."""
+        found = self.report.findings if self.report is not None else ()
+        of_place = {*UNWRITABLE, "lock-blocked"}
+        errors = [each for each in found if each.severity == "error" and each.code not in of_place]
+        paths = frozenset(row.path for row in self.files) if errors else frozenset()
+        each_names = [paths.intersection(named(each)) for each in errors]
+        known = all(0 < len(names) < _SHOWN for names in each_names)
+        return frozenset().union(*each_names) if known else None
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the index need not hold what it has recorded."""
+        return bool(self.unreadable) or self._named is None
+
+    def doubtful(self, damaged: bool) -> frozenset[str]:
+        """The files whose state is not known: all of a ``damaged`` index, or of one that could not be read,
+        and those in which an error may be, where they would be up to date."""
+        if damaged or self.unreadable:
+            return frozenset(row.path for row in self.files)
+        if (errors := self._named) == frozenset():
+            return frozenset()
+        whole = (row.path for row in self.files if row.state == "indexed")
+        return frozenset(path for path in whole if errors is None or path in errors)
+
+    @property
     def findings(self) -> tuple[Finding | Check | tuple[Check, ...], ...]:
         """The findings of the doctor, the worst first, checks that failed without one, and those that found
         nothing as one."""
@@ -80,6 +110,13 @@ class IndexState:
         failed = [check for check in self.report.checks if not (check.ok or check.found)]
         passed = tuple(check for check in self.report.checks if check.ok and not check.found)
         return (*self.report.findings, *failed, *([passed] if passed else []))
+
+
+def named(finding: Finding) -> Iterator[str]:
+    """What may be the paths of files in its evidence: alone, with lines or with a text."""
+    for text in finding.evidence:
+        yield from (text, text.partition(": ")[0], text.rpartition(":")[0])
+        yield text.rpartition(" ")[2].rpartition(":")[0]
 
 
 class IndexPresenter(Presenter[IndexState]):

@@ -113,7 +113,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def draw_body(self) -> None:
         state, activity = self.presenter.state, self.search.activity
         damaged = activity.damage is not None
-        unknown = damaged or bool(state.unreadable)
+        unknown = state.doubtful(damaged)
         short = self.narrow or not self.has_class("-tall")
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
         row, words = partial(files.file_row, state, unknown), partial(files.words, unknown)
@@ -135,7 +135,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         """The details of the selected row; drawn anew, from its top, only when that is another one."""
         state, item = self.presenter.state, self.at.selected
         unread = files.unread(state, self.search.activity)
-        unknown = self.search.activity.damage is not None or bool(state.unreadable)
+        damaged = self.search.activity.damage is not None
+        unknown = isinstance(item, FileRow) and item.path in state.doubtful(damaged)
         drawer: Callable[[int], list[Line]]
         if self.at is self.doctor:
             kinds = {Check: "check", tuple: "checks without findings"}

@@ -160,7 +160,7 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
         when = "" if link.state != "failed" else ", once it answers"
         say("vectors", (embedded, "warn"), *keyed(f"; `{reach('sync', 'search')}` embeds the rest{when}"))
     if link.last_ok is not None:
-        say("last used", fmt.clock(link.last_ok, chain.at, True))  # one in a minute
+        say("last used", fmt.clock(link.last_ok, chain.at))  # one in a minute is recorded
     if link.role == "primary":
         say("fallback", *_fallbacks(chain))
         say("", *_last_fallback(chain))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key as key_of
+from openclaw_mem_tui.features.search.baseline import EDITED
 from openclaw_mem_tui.features.search.lab import Lab
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
@@ -155,8 +156,13 @@ class HitActions(Lab):
             self.toggle_knobs()
 
     def action_reset_all(self) -> None:
-        if self.search.view.knobs == self.search.view.defaults:
-            self.search.say("no knob differs from the configuration")
+        view, pin = self.search.view, self.search.view.pin
+        edited = pin is not None and pin.name == EDITED
+        if edited and self.search.clear_baseline():
+            self.search_soon(0.0)
+        if view.knobs == view.defaults:
+            if not edited:
+                self.search.say("no knob differs from the configuration")
             return
         self.tune(self.search.view.defaults)
         self.search.say(f"all knobs reset to the configuration; {key_of('undo_knob')} undoes it")

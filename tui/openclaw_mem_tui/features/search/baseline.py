@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.dataclass import dataclass
@@ -43,10 +43,15 @@ class Pin:
             return self
         return self.under.lasting(knobs, defaults) if self.under is not None else None
 
+    def asked(self, query: str) -> Pin | None:
+        """What stays of it when this is asked: an edit shows its effect in its own query alone."""
+        under = self.under.asked(query) if self.under is not None else None
+        return under if self.name == EDITED and self.query != query else replace(self, under=under)
+
     @property
     def knobs_name(self) -> str:
         """What it is for another query than its own."""
-        return "pinned knobs" if self.name == PINNED else f"knobs {self.name}"
+        return "pinned knobs" if self.name == PINNED else self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, get_character_cell_size
 
-from openclaw_mem_engine.api import Answer, fragment, private_folder, redacted, trace_markdown
+from openclaw_mem_engine.api import Answer, fragment, private_folder, profile, redacted, trace_markdown
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
@@ -22,6 +22,7 @@ from openclaw_mem_tui.render.choices import Choice
 if TYPE_CHECKING:
     from textual.app import App
 
+    from openclaw_mem_engine.api import KnobValue
     from openclaw_mem_tui.features.search.lab import Lab
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
 
@@ -35,8 +36,17 @@ def as_json(view: View) -> str:
 
 
 def as_config(view: View) -> str:
-    """What to paste so that the present knobs become the configured ones."""
-    return fragment(view.changed_knobs())
+    """What to paste so that an agent with any configuration of this profile gets the present knobs."""
+    return fragment(_to_paste(view))
+
+
+def _to_paste(view: View) -> dict[str, KnobValue]:
+    """The knobs that are not as the profile has them, and those that are configured: their values may be in
+    the config.toml alone, or another one in the agent's configuration."""
+    usual, settings = profile(view.knobs.profile), view.settings
+    configured = settings.query.overrides if settings is not None else {}
+    names = {*view.knobs.changed_names(usual), *view.knobs.changed_names(view.defaults), *configured}
+    return {name: value for name, value in view.knobs.to_dict().items() if name in names}
 
 
 def as_markdown(view: View) -> str:
@@ -46,7 +56,9 @@ def as_markdown(view: View) -> str:
     if not view.changed_knobs():
         return report
     heading = "## Knobs that differ from the configuration"
-    return "\n".join([report.rstrip(), "", heading, "", "```json5", as_config(view).rstrip(), "```", ""])
+    return "\n".join(
+        [report.rstrip(), "", heading, "", "```json5", fragment(view.changed_knobs()).rstrip(), "```", ""]
+    )
 
 
 def picture(app: App[int]) -> str:
@@ -166,7 +178,7 @@ def offer_export(lab: Lab) -> None:
         return
     # Taken before the dialog covers the screen.
     svg = picture(app)
-    changes = fmt.count(len(view.knobs.changed_names(view.defaults)), "knob") + " changed"
+    changes = fmt.count(len(_to_paste(view)), "knob")
     choices = [
         Choice("json", "JSON", "the trace of openclaw-mem search QUERY --explain --json", "j"),
         Choice("markdown", "Markdown", "a report: stages, results, what was dropped and why", "m"),
@@ -175,8 +187,8 @@ def offer_export(lab: Lab) -> None:
     ]
 
     def export(picked: str) -> None:
-        if picked == "config" and not view.changed_knobs():
-            search.say("nothing to export: no knob differs from the configuration")
+        if picked == "config" and not _to_paste(view):
+            search.say("nothing to export: every knob has the default of its profile")
             return
         text = svg if picked == "svg" else _MAKERS[picked](view)
         if picked == "config":

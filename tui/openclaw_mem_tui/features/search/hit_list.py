@@ -22,6 +22,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, text_of, width
 from openclaw_mem_tui.render.terms import Marker, has_words
 from openclaw_mem_tui.screen import WorkbenchScreen
+from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.frames import key_hint, markup
 from openclaw_mem_tui.widgets.lazy import Lazy
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
@@ -252,7 +253,9 @@ class HitList(CursorList):
         if two != self._two:
             self._two = two
             self._place()
-        above = funnel.nothing(self.view)  # with the keys that work now
+        above = funnel.nothing(self.view)  # with the keys that work now: none while a filter is typed
+        if isinstance(self.screen.focused, FilterLine):
+            above = [() if any(span.role == "key" for span in row) else row for row in above]
         lines = [fit(spans, cells - 1) if width(spans) >= cells else spans for spans in above]
         for number, group in enumerate(self._groups):
             if group.title:

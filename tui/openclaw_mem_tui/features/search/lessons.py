@@ -70,7 +70,8 @@ def taught(search: SearchPresenter) -> bool:
 def knob_strip(search: SearchPresenter, cells: int) -> Line:
     """The knobs of the shown run in one line; no value before the configuration is known."""
     if not search.service.is_open:
-        return line(("profile", "dim"))
+        why = "not known: the index cannot be opened" if search.activity.phase == "failed" else ""
+        return line((f" {'profile':<9}{why}", "dim"))
     view, resets = search.view, not search.view.shown_faults
     return strip(view.knobs, view.defaults, cells, view.trace, taught=taught(search), resets=resets)
 

@@ -16,6 +16,7 @@ from openclaw_mem_tui.features.search.actions import HitActions, NoteActions, Qu
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.features.search.lessons import knob_strip, lines_above, opens_on, over_hits
 from openclaw_mem_tui.features.search.render import above, legend
+from openclaw_mem_tui.features.search.render.knobs import at_end
 from openclaw_mem_tui.features.search.run_actions import RunActions
 from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, takes_back
 from openclaw_mem_tui.features.search.state import View, same_rows, turned
@@ -110,6 +111,7 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         if now != replace(before, searching=now.searching):
             if self.search.view.trace is None:
                 self.hits.changed()
+                self.strip.changed()  # whether the knobs are known
             self.draw()
         elif not now.searching:  # the first frame of the spinner says that it does: most are done before
             self.status_line.changed()
@@ -147,6 +149,8 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("guide", "next_lesson", "previous_lesson"):
             return self.search.guide is not None
+        if action == "mode" and self.search.activity.phase == "failed":
+            return False  # nothing would show it
         return super().check_action(action, parameters)
 
     @property
@@ -194,4 +198,7 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         await self.run_action("get")
 
     def on_knob_panel_turned(self, event: KnobPanel.Turned) -> None:
-        self.tune(turned(self.search.view, event.name, event.direction, event.large))
+        view, name = self.search.view, event.name
+        self.tune(turned(view, name, event.direction, event.large))
+        if said := at_end(name, getattr(view.knobs, name), event.direction):
+            self.search.say(said)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: Suggestions, notes that are looked into, and lines of each.
 _MOST, _NOTES, _LINES = 6, 12, 80
 _LONGEST = 60
+#: A longer text is no query but its rarest words, so many of them.
+_WORDS, _RAREST = 4, 3
+_WORD = re.compile(r"\w(?:[\w.'/@-]*\w)?")
 #: A line that is no heading, without the mark of a list.
 _PLAIN = re.compile(r"\s*(?:[-*+]\s+)?([^\W_].*?)\s*")
 _HEADING = re.compile(r"#{1,4}\s+(.*?)\s*#*\s*")
@@ -98,7 +101,23 @@ def read(memory: Memory, now: float) -> StartPage:
         errors = last.counts.get("errors", 0)
         stuck = not api.UNWRITABLE.isdisjoint(last.reason.split(", "))
         doctor = f"doctor, {fmt.clock(last.at, now)}: {last.text}"
-    return StartPage(tuple(found.values()), doctor, errors, stuck)
+    notes_of = Counter(word for note in rows for word in set(_words(" ".join(note))))
+    queries = tuple((_in_few_words(text, notes_of), path) for text, path in found.values())
+    return StartPage(queries, doctor, errors, stuck)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _in_few_words(text: str, notes_of: Counter[str]) -> str:
+    """A sentence as somebody asks for it: the words that fewest notes have, of equal ones the longest. The
+    whole sentence would return itself alone, by every ranking."""
+    words = _WORD.findall(text)
+    if len(words) <= _WORDS:
+        return text.removesuffix(".")
+    order = sorted(range(len(words)), key=lambda at: (notes_of[words[at].casefold()], -len(words[at])))
+    return " ".join(words[at] for at in sorted(order[:_RAREST]))
 
 
 def _rows(memory: Memory, path: str) -> list[str]:

@@ -84,9 +84,7 @@ class View:
     def baseline_knobs(self) -> Knobs:
         if self.faults:
             return self.knobs
-        if self.pin is not None:
-            return self.pin.knobs
-        return self.against or self.defaults
+        return self.pin.knobs if self.pin is not None else self.against or self.defaults
 
     @property
     def baseline_name(self) -> str:
@@ -171,11 +169,12 @@ def as_session(view: View, session_key: str) -> View:
 
 def asked(view: View, query: str) -> View:
     """A new query: the old rows stay, marked as not the answer. A blank query has no rows."""
+    pin = view.last_pin.asked(query) if view.last_pin is not None else None
     if not query.strip():
         bare = View(view.defaults, view.knobs, query, expected=view.expected, settings=view.settings)
         bare = replace(bare, backend=view.backend, session_key=view.session_key)
-        return replace(bare, against=view.against, last_pin=view.last_pin, faults=view.faults)
-    return replace(view, query=query, pending=True, error="")
+        return replace(bare, against=view.against, last_pin=pin, faults=view.faults)
+    return replace(view, query=query, last_pin=pin, pending=True, error="")
 
 
 def _ranked(view: View, pool: Pool, knobs: Knobs) -> Trace:
@@ -209,7 +208,7 @@ def failed(view: View, message: str) -> View:
 
 def unanswered(view: View, message: str) -> View:
     """A search failed: rows stay below their own query only."""
-    bare = replace(asked(view, ""), query=view.query)
+    bare = replace(asked(view, ""), query=view.query, last_pin=view.last_pin)
     return failed(view if view.trace is not None and view.trace.query == view.query else bare, message)
 
 

@@ -69,11 +69,11 @@ def named(typed: str, workspace: Path) -> Expected | None:
 
 
 def matching(typed: str, lines: Sequence[MemoryLine]) -> list[MemoryLine]:
-    """The lines that hold every typed word, all when nothing is typed; where there is none, those that nearly
-    do, best first."""
+    """The lines that hold every typed word, first those with all of them in a row; all when nothing is typed;
+    where there is none, those that nearly do, best first."""
     words = typed.lower().split()
     found = [line for line in lines if all(word in line.key for word in words)]
-    return found or _near(words, lines)
+    return sorted(found, key=lambda line: " ".join(words) not in line.key) or _near(words, lines)
 
 
 def _near(words: Sequence[str], lines: Sequence[MemoryLine]) -> list[MemoryLine]:

@@ -9,6 +9,7 @@ from openclaw_mem_engine.api import Check, DoctorReport, FileRow, Finding
 from openclaw_mem_tui.bindings import action
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features import SCREENS
+from openclaw_mem_tui.features.index.presenter import named
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Details, Line, Span, fit, keyed, line, width, wrapped
 
@@ -39,8 +40,7 @@ def rebuilds(findings: Iterable[Finding]) -> bool:
 def file_of(finding: Finding, rows: Sequence[FileRow]) -> FileRow | None:
     """The first file that its evidence names: alone, with lines or with a text."""
     by_path = {row.path: row for row in rows}
-    named = ((text, text.partition(": ")[0], text.rpartition(":")[0]) for text in finding.evidence)
-    return next((by_path[path] for paths in named for path in paths if path in by_path), None)
+    return next((by_path[path] for path in named(finding) if path in by_path), None)
 
 
 #: A row of the list: a finding, a check that failed, or all without findings.

@@ -31,7 +31,7 @@ _ROLES: dict[FileState, str] = {"indexed": "", "refused": "dim", "excluded": "di
 STATES = {
     state: (_MEANING[state][0], words, _ROLES.get(state, "warn")) for state, words in FILE_WORDS.items()
 }
-#: The same where the index is damaged or cannot be read.
+#: The same where the index is damaged, has errors or cannot be read.
 UNKNOWN = "?", "not known", "warn"
 _CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 18, 10
 
@@ -69,8 +69,9 @@ def unread(state: IndexState, activity: Activity) -> Line:
     return line(("Files not known: the index cannot be read; ", "warn"), *again)
 
 
-def file_row(state: IndexState, unknown: bool, row: FileRow, cells: int, selected: bool) -> Line:
+def file_row(state: IndexState, doubtful: frozenset[str], row: FileRow, cells: int, selected: bool) -> Line:
     """One file: path, chunks, size, state, time of its last change."""
+    unknown = row.path in doubtful
     mark, _, role = UNKNOWN if unknown else STATES[row.state]
     path, chunks, size, modified = _columns(cells)
     name = fmt.left(fmt.path(fmt.inert(row.path), path), path)
@@ -139,7 +140,7 @@ def file_detail(
 def _meaning(row: FileRow, unknown: bool) -> str:
     """What the state means for a search; a line of its own says it of a file that is found by older text."""
     if unknown:
-        return ": the index is damaged or cannot be read; the lines below are of before"
+        return ": the index is damaged, has errors or cannot be read; below is what it has recorded"
     return "" if row.state == "excluded" and row.chunks else f": {_MEANING[row.state][1]}"
 
 
@@ -147,7 +148,9 @@ def _chunks(row: FileRow, state: IndexState) -> Line:
     built = state.overview.present if state.overview is not None else None
     if built is not None and not built.chunk_tokens:
         return line("1", (": the whole document", "dim"))
-    return line(f"{row.chunks:,}", *keyed(f"; `{key('chunks')}` shows them in the text" * bool(row.chunks)))
+    them = "it" if row.chunks == 1 else "them"
+    shows = keyed(f"; `{key('chunks')}` shows {them} in the text" * bool(row.chunks))
+    return line(f"{row.chunks:,}", *shows)
 
 
 # -- events -----------------------------------------------------------------------------------------------
@@ -175,9 +178,9 @@ def _sign(event: Event) -> tuple[str, str, str]:
     return mark, words, role
 
 
-def words(unknown: bool, row: FileRow) -> str:
+def words(doubtful: frozenset[str], row: FileRow) -> str:
     """What a filter of the files looks at."""
-    return f"{fmt.inert(row.path)} {(UNKNOWN if unknown else STATES[row.state])[1]}"
+    return f"{fmt.inert(row.path)} {(UNKNOWN if row.path in doubtful else STATES[row.state])[1]}"
 
 
 def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> list[Line]:

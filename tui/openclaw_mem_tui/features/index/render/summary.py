@@ -31,7 +31,7 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
         mark = (" ✗ ", "bad") if trouble else (" ◐ ", "accent")
         return wrapped(line(mark, fmt.message_here(trouble or "The index is being read.")), cells - 1, 3)
     unsure = _unsure(state, activity)
-    unknown = activity.damage is not None or bool(state.unreadable)
+    unknown = activity.damage is not None or state.unsure
     if short:
         end = line("  ", *(unsure or _in_short(state, overview, cells - 3)), " ")
         made = [spread((Span(" "), *_fitting(_held(overview, unknown), cells - width(end) - 1)), end, cells)]

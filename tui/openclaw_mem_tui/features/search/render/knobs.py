@@ -27,7 +27,8 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
     shown = value_text(name, value)
     if selected:
         role = "strong accent" if changed else "strong"
-        parts += [Span("◂", "accent", "do('less')"), Span(shown, role), Span("▸", "accent", "do('more')")]
+        less, more = (Span(" ") if at_end(name, value, step) else arrow for step, arrow in _ARROWS)
+        parts += [less, Span(shown, role), more]
         parts.append(Span(" " * max(0, wide - fmt.width_of(shown) - 2)))
     else:
         parts.append(Span(" " + fmt.left(shown, wide - 1), plain or ("strong accent" if changed else "")))
@@ -39,6 +40,17 @@ def knob(name: str, value: KnobValue, default: KnobValue, idle: bool, cells: int
     elif room >= 10 and name != PROFILE and not KNOBS[name].free:
         parts.append(Span(" retrieves", "faint"))
     return fit(parts, cells)
+
+
+_ARROWS = (-1, Span("◂", "accent", "do('less')")), (1, Span("▸", "accent", "do('more')"))
+
+
+def at_end(name: str, value: KnobValue, direction: int) -> str:
+    """That a step in a direction changes nothing, and why: the value is the last one there; else empty."""
+    if name == PROFILE or not direction or KNOBS[name].nudge(value, direction) != value:
+        return ""
+    end = "smallest" if direction < 0 else "largest"
+    return f"{knob_words(name)} {value_text(name, value)} is the {end} value"
 
 
 def changed_words(before: Knobs, after: Knobs) -> str:
