@@ -19,7 +19,6 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
-from openclaw_mem_tui.render.damage import unopened
 from openclaw_mem_tui.render.reports import Done
 from openclaw_mem_tui.render.spans import Failed, Line, Reading
 from openclaw_mem_tui.sync_controller import Job
@@ -90,7 +89,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
     def draw_body(self) -> None:
         state = self.presenter.state
         low = self.low
-        waits = unopened(self.search.activity.phase, self.search.activity.damage)
+        waits = self.waits
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, waits, cells, brief=low))
         nothing = partial(render.nothing, state)
         self.fill(self.candidates, "proposals", state.found, render.candidate_row, around=nothing)
