@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import FileUse, NoteCandidate
+    from openclaw_mem_engine.api import FileUse, NoteCandidate, NoteEdit
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 READING: Reading = (
@@ -234,12 +235,12 @@ class CurateScreen(ListScreen[CuratePresenter]):
 
     async def _ask_undo(self) -> None:
         if edits := await self.presenter.propose_undo():
-            undo = partial(self.run_in, self._undo, "write")
+            undo = partial(self.run_in, partial(self._undo, edits), "write")
             confirm(self, "undo", partial(render.undoing, edits), "undo", undo)
 
-    async def _undo(self) -> None:
+    async def _undo(self, edits: Sequence[NoteEdit]) -> None:
         self.search.sync.done = Done()  # the key that undoes it would be named
-        if await self.presenter.undo():
+        if await self.presenter.undo(edits):
             await self._changed()
 
     def action_edit(self) -> None:
