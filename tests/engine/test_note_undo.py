@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.config.settings import Settings
@@ -209,6 +209,7 @@ def _changed(lines: Sequence[str], steps: Sequence[tuple[int, str | None, bool]]
     st.lists(_STEPS, max_size=3),
     st.sampled_from(["\n", "\r\n"]),
 )
+@example(["", "- a"], (0, "- a", True), [(1, "", True)], "\n")
 def test_an_undo_takes_the_lines_of_its_edit_alone(
     base: list[str],
     ours: tuple[int, str | None, bool],
