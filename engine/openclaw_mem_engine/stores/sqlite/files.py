@@ -29,7 +29,7 @@ _MB = 1_000_000
 APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 #: The same of an index in the schema of QMD, where that program leaves 0.
 QMD_ID = 0x6F636D71
-#: Damaged indexes that are kept; each is as large as an index.
+#: Damaged indexes that are kept, the last ones: each is as large as an index.
 KEEP_DAMAGED = 2
 #: The header of every SQLite file.
 _HEADER_BYTES = 100
@@ -97,8 +97,8 @@ def set_aside(index: Path, new: Path | None = None) -> Path:
     """Move a damaged index with its log to ``damaged_path``; returns that. With ``new``, a file that takes
     its place, there is an index at its path at every moment. The log goes first: it would be taken as one of
     ``new``. What a kill between the two leaves is the damaged index twice: at its path without the log, and
-    whole where it is moved, which the next repair leaves. Processes that have it open then, of which SQLite
-    still uses the old log, must open it again. Of those that were moved, the last KEEP_DAMAGED stay."""
+    whole where it is moved, which no later repair replaces. Processes that have it open then, of which SQLite
+    still uses the old log, must open it again."""
     damaged = damaged_path(index)
     if new is not None:
         try:
