@@ -83,7 +83,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import says_damage as says_damage
     from openclaw_mem_engine.model import utf16_length as utf16_length
     from openclaw_mem_engine.notes.edit import NoteEdit as NoteEdit
-    from openclaw_mem_engine.notes.edit import changed_lines as changed_lines
     from openclaw_mem_engine.notes.editor import NoteEditor as NoteEditor
     from openclaw_mem_engine.notes.editor import Written as Written
     from openclaw_mem_engine.notes.routing import Proposal as Proposal

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 import pytest
 
 from support.commands import Call, World
@@ -22,6 +25,25 @@ def test_a_setting_is_written_after_it_was_shown(call: Call, world: World) -> No
     assert found["sync.watch"]["value"] is False and found["exclude"]["value"] == ["a/**", "b"]
     assert "nothing to write" in call("config", "set", "query.min_score=0.2").out
     assert call("config", "undo", "--yes", "--json").json["written"] is True and not ours.exists()
+
+
+def test_a_change_with_keys_that_are_not_known_any_more_is_taken_back(call: Call, world: World) -> None:
+    """They were written by an earlier version."""
+    ours = world.home / ".config/openclaw-mem/config.toml"
+    assert call("config", "set", "query.decay=on", "--yes").code == 0
+    before = ours.read_text()
+    assert call("config", "set", "query.bm25_weight=0.4", "query.bm25_score=max", "--yes").code == 0
+    old = ours.read_text().replace("bm25_", "text_").encode()
+    (last,) = world.data.glob("settings/last.json")
+    meta = json.loads(last.read_bytes())
+    last.write_text(json.dumps({**meta, "after": hashlib.sha256(old).hexdigest()}))
+    ours.write_bytes(old)
+    said = call("search", "router")
+    assert said.code == 3 and said.err.count(" is not a known key. Did you mean query.bm25_") == 2
+    assert call("config", "set", "query.mmr=on", "--yes").code == 3, "a change of it would keep them"
+    assert call("config", "undo", "--yes").code == 0 and ours.read_text() == before
+    said = call("config", "undo", "--yes")
+    assert said.code == 3 and "Nothing was written, because then: " in said.err and ours.read_text() == before
 
 
 def test_values_mean_what_the_shell_means(call: Call, world: World) -> None:

@@ -48,6 +48,29 @@ def test_written_after_a_yes_and_taken_back(note: Path, capsys: pytest.CaptureFi
     assert run(["undo", "1", "--show"]) == 0
 
 
+@pytest.mark.parametrize(("target", "code"), [("daily", 0), ("memory", 5)])
+def test_an_undo_writes_what_was_shown_whatever_was_edited_since(
+    note: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, target: str, code: int
+) -> None:
+    before = note.read_text()
+    assert run(["remember", "--yes", "--to", "memory", "VLAN 20 is for guests"]) == 0
+
+    def asked() -> str:
+        assert run(["remember", "--yes", "--to", target, "VLAN 30 is for cameras"]) == 0
+        return "yes"
+
+    monkeypatch.setattr("openclaw_mem_engine.cli.remember.ask", asked)
+    assert run(["undo"]) == code
+    said = capsys.readouterr()
+    if target == "daily":
+        assert "undone: MEMORY.md +0 -1 line" in said.out and note.read_text() == before
+        (daily,) = (note.parent / "memory").iterdir()
+        assert "VLAN 30" in daily.read_text()
+    else:
+        assert "MEMORY.md was modified meanwhile: nothing was written." in said.err
+        assert "VLAN 20" in note.read_text() and "VLAN 30" in note.read_text()
+
+
 def test_with_yes_a_note_that_others_write_meanwhile_gets_the_text_too(
     note: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

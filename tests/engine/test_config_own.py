@@ -119,6 +119,15 @@ def test_an_unknown_key_names_the_nearest_known_one(world: World, text: str, nea
     assert str(path) in str(caught.value) and near in str(caught.value)
 
 
+def test_every_unknown_key_is_named_up_to_a_limit(world: World) -> None:
+    world.own("[query]\ntext_weight = 0.4\ntext_score = 'raw'\n" + "".join(f"x{n} = 1\n" for n in range(30)))
+    with pytest.raises(ConfigError) as caught:
+        world.load()
+    said = str(caught.value)
+    assert "query.text_weight is not a known key. Did you mean query.bm25_weight? query.text_score is" in said
+    assert said.count("is not a known key") == 20 and said.endswith(" 12 other keys are not known.")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import errno
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -103,94 +102,6 @@ def test_a_note_that_changed_is_left_as_it_is(settings: Settings) -> None:
         editor.write(edit)
     assert _note(settings, DAY).read_text() == "changed elsewhere\n"
     assert editor.history() == []
-
-
-def test_undo_refuses_after_a_later_change_and_takes_back_a_new_note(settings: Settings) -> None:
-    editor = NoteEditor(settings)
-    first = editor.append(DAY, "a", "test")
-    for changed in ("A\n", "", "mine\n"):
-        _note(settings, DAY).write_text(changed)
-        with pytest.raises(NoteChanged, match="in the lines that it changed"):
-            editor.undo()
-        assert _note(settings, DAY).read_text() == changed
-    _note(settings, DAY).write_text("a\n")
-    back = editor.undo()
-    assert back.undoes == first.id and not _note(settings, DAY).exists()
-    assert [edit.undone for edit in editor.history()] == [False, True]
-    with pytest.raises(UsageError):
-        editor.undo()
-    editor.undo(back.id)  # an undo can be undone
-    assert [edit.undone for edit in editor.history()] == [False, True, False]
-    assert _note(settings, DAY).read_text() == "a\n"
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "now", "undone"),
-    [
-        (None, "# Day\n\n- ours\n", "# Day\n\n- ours\n- theirs\n", "- theirs\n"),
-        ("a\n", "a\nours\n", "a\nours\ntheirs\n", "a\ntheirs\n"),
-        ("a\n", "a\nours\n", "a\ntheirs\nours\n", "a\ntheirs\n"),
-        ("a", "a\nours\n", "a\nours\ntheirs\n", "a\ntheirs\n"),
-        ("a\r\nb", "a\r\nb\r\nours\r\n", "a\r\nb\r\nours\r\nc\r\n", "a\r\nb\r\nc\r\n"),
-        ("a\nb\nc\n", "a\nc\n", "0\na\nc\nd\n", "0\na\nb\nc\nd\n"),
-        ("a\nb\n", "a\n", "0\na\n", "0\na\nb\n"),
-        ("a\nb\nc\n", "a\nB\nc\n", "A\nB\nC\n", "A\nb\nC\n"),
-        ("a\nb\nc\nd\n", "A\nb\nc\nD\n", "A\nb\n\nc\nD\ne\n", "a\nb\n\nc\nd\ne\n"),
-        ("a\n", "a\nours\n", "a\nOurs\n", None),
-        ("a\n", "a\nours\nand\n", "a\nours\ntheirs\nand\n", None),
-        ("a\nb\n", "a\n", "a\nc\n", None),  # where b was, is c now
-        ("a\nb\nc\n", "A\nb\nC\n", "A\nb\nc2\n", None),
-    ],
-)
-def test_an_undo_keeps_what_others_changed_in_other_lines(
-    settings: Settings, before: str | None, after: str, now: str, undone: str | None
-) -> None:
-    note, editor = _note(settings, DAY), NoteEditor(settings)
-    if before is not None:
-        note.write_bytes(before.encode())
-    editor.write(editor.propose(DAY, after, "test"))
-    note.write_bytes(now.encode())
-    if undone is None:
-        with pytest.raises(NoteChanged, match="in the lines that it changed"):
-            editor.propose_undo()
-    else:
-        assert editor.propose_undo() == NoteEdit(DAY, now, undone, "undo of edit 1: test")
-        editor.undo()
-        assert note.read_bytes() == undone.encode() and editor.history()[1].undone
-        editor.undo(2)
-        assert note.read_bytes() == now.encode() if undone else not note.exists()
-
-
-def test_an_undo_and_the_changes_of_others_commute(settings: Settings) -> None:
-    """Long notes with lines that are alike, of which others change lines on both sides of ours."""
-    chance, note, editor = random.Random(7), _note(settings, DAY), NoteEditor(settings)
-
-    def lines(most: int) -> list[str]:
-        return [
-            chance.choice(("", "- same", f"- {chance.random()}")) + "\n"
-            for _ in range(chance.randint(0, most))
-        ]
-
-    refused = 0
-    for turn in range(60):
-        fixed = [[f"-- {turn} {side}\n"] for side in range(2)]
-        first, ours, last = lines(9), lines(4), lines(9)
-        note.write_text("".join((*first, *fixed[0], *ours, *fixed[1], *last)))
-        edit = editor.propose(DAY, "".join((*first, *fixed[0], *lines(4), *fixed[1], *last)), "test")
-        if edit.is_empty:
-            continue
-        made = editor.write(edit)
-        others = lines(9), lines(9)
-        assert edit.after is not None
-        inner = edit.after.partition(fixed[0][0])[2].partition(fixed[1][0])[0]
-        note.write_text("".join((*others[0], *fixed[0], inner, *fixed[1], *others[1])))
-        try:
-            editor.undo(made.id)
-        except NoteChanged:  # which of the lines that are alike is which is not known
-            refused += 1
-        else:
-            assert note.read_text() == "".join((*others[0], *fixed[0], *ours, *fixed[1], *others[1]))
-    assert refused < 10
 
 
 @pytest.mark.parametrize("lost", ["before", "edit.json"])

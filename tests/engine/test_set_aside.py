@@ -214,18 +214,20 @@ def test_one_that_was_replaced_between_the_error_and_its_repair_is_left(settings
     assert settings.index_path.read_bytes() == new
 
 
-def test_what_is_in_the_way_of_a_damaged_index_stays(settings: Settings) -> None:
+def test_the_last_two_damaged_indexes_are_kept_and_what_is_in_the_way_stays(settings: Settings) -> None:
     index = settings.index_path
     index.parent.mkdir(parents=True, exist_ok=True)
-    for number, name in enumerate(("main.sqlite.damaged", "main.sqlite.damaged-2", "main.sqlite.damaged-3")):
+    (index.with_name("main.sqlite.damaged") / "folder").mkdir(parents=True)
+    (index.with_name("main.sqlite.damaged-old")).write_bytes(b"of the user")
+    for number in (2, 3, 4):
         index.write_bytes(f"damaged {number}".encode())
-        assert set_aside(index) == index.with_name(name)
-    (index.with_name("main.sqlite.damaged-4") / "folder").mkdir(parents=True)
-    index.write_bytes(b"damaged 4")
-    assert set_aside(index).read_bytes() == b"damaged 4"
-    assert index.with_name("main.sqlite.damaged").read_bytes() == b"damaged 0"
+        index.with_name("main.sqlite-wal").write_bytes(b"log")
+        assert set_aside(index) == index.with_name(f"main.sqlite.damaged-{number}")
     found = named(looked(settings), "damaged-aside")
-    assert len(found.evidence) == 5 and "main.sqlite.damaged-2" in found.evidence
+    kept = [f"main.sqlite.damaged-{end}" for end in ("3", "3-wal", "4", "4-wal")]
+    assert [*found.evidence] == ["main.sqlite.damaged", *kept], "the last two, and the folder"
+    assert index.with_name("main.sqlite.damaged-4").read_bytes() == b"damaged 4"
+    assert index.with_name("main.sqlite.damaged-old").exists()
 
 
 def test_a_rename_that_is_refused_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

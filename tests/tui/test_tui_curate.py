@@ -265,6 +265,23 @@ async def test_z_takes_back_the_last_step_whichever_it_was(tmp_path: Path) -> No
         assert "nothing more to undo" in shown(screen, "#status")
 
 
+async def test_an_undo_writes_what_was_shown_whatever_was_edited_since(tmp_path: Path) -> None:
+    async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
+        note, editor = tmp_path / "ws/MEMORY.md", NoteEditor(settings_for(tmp_path / "ws", tmp_path / "home"))
+        await press(pilot, "a", "enter")
+        written = note.read_text()
+        await press(pilot, "z")
+        editor.append("memory/2026-02-14.md", "- of another window", "test")
+        await press(pilot, "enter")
+        assert note.read_text() == TWICE and (tmp_path / "ws/memory/2026-02-14.md").exists()
+        assert "undone: MEMORY.md +1 line" in shown(screen, "#status")
+        await press(pilot, "z")
+        editor.append("memory/2026-02-14.md", "- more", "test")
+        await press(pilot, "enter")
+        assert "was modified meanwhile: nothing was written" in shown(screen, "#status")
+        assert note.read_text() == TWICE != written
+
+
 async def test_a_note_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
     async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
         note = tmp_path / "ws/MEMORY.md"
@@ -423,7 +440,9 @@ async def test_an_undo_that_is_refused_is_said_in_full_before_the_selected_propo
         note.write_text(note.read_text().replace("tea is green", "tea is black"))
         await press(pilot, "D", "exclamation_mark")
         text = " ".join(pilot.app.screen.query_one(HelpText).text.split())
-        assert text.startswith("! MEMORY.md was modified since edit 1, in the lines that it changed: undoing")
+        assert text.startswith(
+            "! MEMORY.md was modified since edit 1: what that changed is not as it left it, or"
+        )
         assert "tea is black" in note.read_text()
 
 

@@ -23,6 +23,7 @@ from openclaw_mem_engine.config.sources import UserFolders
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.state.workbench import WorkbenchState
 from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.search import remembered
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.widgets.dialogs import Choices, ConfirmScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
@@ -230,6 +231,19 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         memo.path.parent.write_text("in the way", "utf-8")
         app = pilot.app
     assert isinstance(app, Workbench) and f"This session is not remembered: {memo.path}" in app.unsaved
+
+
+async def test_a_remembered_knob_that_there_is_no_more_leaves_the_others(tmp_path: Path) -> None:
+    async with running(tmp_path) as (_, screen):
+        view = screen.search.view
+        knobs = remembered.changed(view, {"decay": True, "text_weight": 0.6, "vector_weight": 0.4})
+        assert {name: getattr(knobs, name) for name in knobs.changes_from(view.defaults)} == {
+            "decay": True,
+            "bm25_weight": 0.6,
+            "vector_weight": 0.4,
+        }
+        assert remembered.changed(view, {"decay": "perhaps", "mmr": True}) == view.defaults
+        assert remembered.changed(view, {"profile": "none of them", "mmr": True}) == view.defaults
 
 
 def test_two_sessions_of_one_workspace_keep_the_queries_and_themes_of_both(tmp_path: Path) -> None:

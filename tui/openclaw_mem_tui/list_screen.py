@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.presenter import Presenter
+from openclaw_mem_tui.render.damage import unopened
 from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.frames import more
@@ -51,6 +52,11 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
     @property
     def current_list(self) -> CursorList | None:
         return self.at
+
+    @property
+    def waits(self) -> Line:
+        """What is said instead of all that needs an index, which could not be opened; () where it was."""
+        return unopened(self.search.activity.phase, self.search.activity.damage)
 
     def fill(
         self,

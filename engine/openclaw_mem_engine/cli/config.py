@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Columns of the key of a setting; longer ones move their value to the right.
 _KEY_WIDTH = 32
+#: The settings that decide where a change is kept, and where nothing is written.
+_FOLDERS = ("agent", "data_dir", "workspace")
 
 
 def change(arguments: Namespace) -> int:
@@ -44,10 +46,11 @@ def change(arguments: Namespace) -> int:
     from openclaw_mem_engine.cli.remember import ask, diff_lines
     from openclaw_mem_engine.config import own_file
 
-    settings = settings_of(arguments)
-    if arguments.action == "undo":
+    if arguments.action == "undo":  # also of a file with keys that are not known any more
+        settings = settings_of(arguments, own_keys=_FOLDERS)
         edit, values = own_file.propose_undo(settings), {}
     else:
+        settings = settings_of(arguments)
         values = _values(arguments.values)
         edit = own_file.propose_settings(settings, values)
         if theme := values.get("theme"):

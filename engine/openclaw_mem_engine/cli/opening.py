@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 
 
-def settings_of(arguments: Namespace, variables: Mapping[str, str] | None = None) -> Settings:
-    """The settings in effect for these options and this process (or these environment variables). Raises
-    ConfigError, UsageError."""
+def settings_of(
+    arguments: Namespace, variables: Mapping[str, str] | None = None, own_keys: Collection[str] = ()
+) -> Settings:
+    """The settings in effect for these options and this process (or these environment variables); see
+    ``load_settings``. Raises ConfigError, UsageError."""
     from openclaw_mem_engine.config.load import load_settings
 
     try:
@@ -46,6 +48,7 @@ def settings_of(arguments: Namespace, variables: Mapping[str, str] | None = None
         environ=os.environ if variables is None else variables,
         home=home,
         cwd=cwd,
+        own_keys=own_keys,
     )
 
 

@@ -133,7 +133,7 @@ def undo(arguments: Namespace) -> int:
             out(line)
     done = None
     if not arguments.dry_run and (arguments.yes or ask() == "yes"):
-        done = editor.undo(number)
+        done = editor.write(change)  # what was shown, not what would be the last edit now
     result = [f"undone: {change.summary()}" if done else "nothing written"]
     show({"diff": change.diff(), "written": done.to_dict() if done else None}, result, as_json=arguments.json)
     return 0

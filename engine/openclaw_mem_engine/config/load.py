@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -72,11 +72,12 @@ def load_settings(
     home: Path,
     cwd: Path,
     folders: UserFolders | None = None,
+    own_keys: Collection[str] = (),
 ) -> Settings:
     """The settings in effect. The first six are flags (``--workspace`` …, ``--config`` names an
     ``openclaw.json``); ``environ``, ``home`` and ``cwd`` are those of the process or replace them.
     ``folders`` holds our data and ``config.toml`` unless the environment names others; None means the folders
-    of this process's user.
+    of this process's user. ``own_keys``: of ``config.toml`` only these are read, and no other is checked.
 
     Reads at most four files (ours, OpenClaw's, two with its keys) and writes nothing. Raises ConfigError for
     a file or variable that cannot be used, UsageError for such a flag.
@@ -86,7 +87,7 @@ def load_settings(
     )
     variables = environment_layer(environ)
     own_file, is_read = own_config_file(environ, home, cwd, folders.config if folders else None)
-    own = own_layer(own_file, environ) if is_read else {}
+    own = own_layer(own_file, environ, own_keys) if is_read else {}
     openclaw = OpenClawConfig(find_openclaw(config, environ, home, cwd), environ)
 
     agent_id, agent_origin = _agent(merged([own, variables, flags]), openclaw)

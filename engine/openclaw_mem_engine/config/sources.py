@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from openclaw_mem_engine.config.secret import Secret, printable
 from openclaw_mem_engine.config.settings import SETTINGS, Origin
 from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.named_tuple import NamedTuple
+from openclaw_mem_engine.sanitize import counted_are
 
 #: Names our settings file; when it is set, the file must exist.
 CONFIG_VARIABLE = "OPENCLAW_MEM_CONFIG"
@@ -30,6 +31,8 @@ APP_NAME = "openclaw-mem"
 MAX_CONFIG_BYTES = 1024 * 1024
 #: Objects and lists within each other in a JSON5 file.
 _MAX_DEPTH = 200
+#: Unknown keys that a message names: finding what was meant takes time for each.
+_NAMED = 20
 
 
 class UserFolders(NamedTuple):
@@ -108,15 +111,22 @@ def own_config_file(
     return usual, is_there(usual)
 
 
-def own_layer(path: Path, environ: Mapping[str, str]) -> Layer:
-    """The values of our settings file. Relative paths start at its folder. Raises ConfigError: a broken file
-    (with line and column), an unknown key (with the nearest known one) or a value that does not fit."""
+def own_layer(path: Path, environ: Mapping[str, str], only: Collection[str] = ()) -> Layer:
+    """The values of our settings file, or ``only`` those of some keys. Relative paths start at its folder.
+    Raises ConfigError: a broken file (with line and column), unknown keys (with the nearest known ones) or a
+    value that does not fit; the latter two not of keys that are not read."""
     layer: Layer = {}
-    for key, value in values_of(read_config_text(path), path).items():
+    values = values_of(read_config_text(path), path)
+    if only:
+        values = {key: values[key] for key in only if key in values}
+    if unknown := [key for key in values if key not in SETTINGS]:
+        told = [f"{printable(key)[:80]} is not a known key. {_advice(key)}" for key in unknown[:_NAMED]]
+        if more := len(unknown) - len(told):
+            told.append(f"{counted_are(more, 'other key')} not known.")
+        raise ConfigError(f"{path}: {' '.join(told)}")
+    for key, value in values.items():
         where = f"{path}: {key}"
-        known = SETTINGS.get(key)
-        if known is None:
-            raise ConfigError(f"{path}: {printable(key)[:80]} is not a known key. {_advice(key)}")
+        known = SETTINGS[key]
         kept: Any = known.rule.check(value, where)
         if known.rule.kind == "secret":
             kept = secret_from(kept, environ, where)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from openclaw_mem_engine.sanitize import counted
 
-#: Stands for the end of a note, as "" does for its beginning: no line is like them.
-_END = "\n\n"
+#: Stand for the beginning and the end of a note: no line is like them.
+_BEGIN, _END = "\n\n\n", "\n\n"
 _NO_NEWLINE = "\\ No newline at end of file"
 
 
@@ -18,12 +20,14 @@ _NO_NEWLINE = "\\ No newline at end of file"
 class NoteEdit:
     """A change of the note ``path`` (relative to the workspace, with ``/``) from the text ``before`` to
     ``after``; None stands for no file. Texts are exact: line endings, byte order mark, and bytes that are not
-    UTF-8 (as surrogates). ``reason`` is one line for the history ("remember", "flush")."""
+    UTF-8 (as surrogates). ``reason`` is one line for the history ("remember", "flush"); ``undoes`` is the
+    number of the edit that it takes back (0: none)."""
 
     path: str
     before: str | None
     after: str | None
     reason: str
+    undoes: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -83,9 +87,10 @@ def appended(before: str | None, text: str) -> str:
 
 def reverted(edit: NoteEdit, now: str) -> str | None:
     """The text ``now`` without ``edit``, which was made before others changed the note: where the lines that
-    it wrote are as it left them, and the two around each place where it removed some. Else None."""
-    old, new, present = (["", *_split(text), _END] for text in (edit.before, edit.after, now))
-    kept = _blocks(new, present)
+    it wrote are as it left them, and the two around each place where it removed some, and where these are
+    not to be confused with others: one of them is only once in the note. Else None."""
+    old, new, present = ([_BEGIN, *_split(text), _END] for text in (edit.before, edit.after, now))
+    kept, counts = _blocks(new, present), [Counter(map(_words, lines)) for lines in (new, present)]
     made, done = list[str](), 0
     ours, theirs = 0, 0  # where the next change begins in the new text, and in the old one
     for a, b, size in _blocks(new, old):
@@ -96,7 +101,8 @@ def reverted(edit: NoteEdit, now: str) -> str | None:
                 (there - start for start, there, many in kept if start <= first and last <= start + many),
                 None,
             )
-            if at is None:
+            run = map(_words, new[first:last])
+            if at is None or all(max(count[words] for count in counts) > 1 for words in run):
                 return None
             made += [*present[done : ours + at], *old[theirs:b]]
             done = a + at
@@ -106,21 +112,16 @@ def reverted(edit: NoteEdit, now: str) -> str | None:
     return "".join(line if line.endswith("\n") else line + ending for line in lines) + last_line
 
 
-def _blocks(one: list[str], other: list[str]) -> list[tuple[int, int, int]]:
-    """Where both begin, and how long they are, of all runs of lines that they share, in order."""
-    head = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
-    if head is None:
-        head = min(len(one), len(other))
-    ends = zip(reversed(one[head:]), reversed(other[head:]), strict=False)
-    tail = next((at for at, pair in enumerate(ends) if pair[0] != pair[1]), min(len(one), len(other)) - head)
-    # Compared without the equal ends: a note is long, and mostly what was appended differs.
-    middle = difflib.SequenceMatcher(
-        None, one[head : len(one) - tail], other[head : len(other) - tail], autojunk=False
-    )
-    shared = [(a + head, b + head, size) for a, b, size in middle.get_matching_blocks()[:-1]]
-    return [(0, 0, head), *shared, (len(one) - tail, len(other) - tail, tail)]
+def _blocks(one: list[str], other: list[str]) -> Sequence[tuple[int, int, int]]:
+    """Where both begin, and how long they are, of runs of lines that they share, in order."""
+    return difflib.SequenceMatcher(None, one, other).get_matching_blocks()[:-1]
 
 
 def _split(text: str | None) -> list[str]:
     """Lines with their ends; split at ``\\n`` alone, as the index counts lines."""
     return re.findall(r"[^\n]*\n|[^\n]+", text or "")
+
+
+def _words(line: str) -> str:
+    """A line without its end: the last one may have none."""
+    return line.removesuffix("\n").removesuffix("\r")

@@ -109,12 +109,12 @@ class NoteEditor:
 
     def undo(self, number: int | None = None) -> Written:
         """Take back an edit (default: the last that was not taken back). Raises UsageError when there is none
-        or it cannot be taken back any more, NoteChanged when the lines that it changed were changed since."""
+        or it cannot be taken back any more, NoteChanged when that could lose what others wrote since."""
         with self._locked():
-            return self._write(self._undoing(number), undoes=self._edit(number).id)
+            return self._write(self._undoing(number))
 
     def propose_undo(self, number: int | None = None) -> NoteEdit:
-        """The edit that ``undo`` would make; raises as that does."""
+        """The edit that ``undo`` would make, for ``write``; raises as ``undo`` does."""
         with self._locked():
             return self._undoing(number)
 
@@ -182,19 +182,24 @@ class NoteEditor:
         now, reason = self.read(edit.path), f"undo of edit {edit.id}: {edit.reason}"[:200]
         before, digest, after = self.before(edit.id), self._meta(edit.id)["after"], None
         if _digest(now) == digest:
-            return NoteEdit(edit.path, now, before, reason)
+            return NoteEdit(edit.path, now, before, reason, edit.id)
         with suppress(OSError):
             after = read_file(self._folder / f"{edit.id:06d}" / "after").decode("utf-8", "surrogateescape")
-        if now is not None and after is not None and _digest(after) == digest:
-            rest = reverted(NoteEdit(edit.path, before, after, reason), now)
-            if rest is not None:
-                return NoteEdit(edit.path, now, rest, reason)
-        raise NoteChanged(
-            f"{edit.path} was modified since edit {edit.id}, in the lines that it changed: undoing it would "
-            f"lose that. `openclaw-mem undo {edit.id} --show` prints what the note held before."
-        )
+        since = f"since edit {edit.id}"
+        if now is None:
+            why = f"was deleted {since}"
+        elif not digest:
+            why = f"was made again {since}, which removed it"
+        elif _digest(after) != digest:
+            why = f"was modified {since}, and the text that this edit left is not kept or damaged"
+        elif (rest := reverted(NoteEdit(edit.path, before, after, reason), now)) is not None:
+            return NoteEdit(edit.path, now, rest, reason, edit.id)
+        else:
+            why = f"was modified {since}: what that changed is not as it left it, or other lines are like it"
+        hint = f" `openclaw-mem undo {edit.id} --show` prints what the note held before."
+        raise NoteChanged(f"{edit.path} {why}. Nothing was undone.{'' if before is None else hint}")
 
-    def _write(self, edit: NoteEdit, undoes: int = 0) -> Written:
+    def _write(self, edit: NoteEdit) -> Written:
         if edit.is_empty:
             raise UsageError(f"{edit.path} would stay as it is: there is nothing to write.")
         allowed = self._allowed(edit.path)
@@ -208,7 +213,7 @@ class NoteEditor:
             edit.reason,
             edit.added,
             edit.removed,
-            undoes,
+            edit.undoes,
         )
         target, draft = Path(allowed.base, allowed.tail), self._folder / f"{done.id:06d}{_DRAFT}"
         temporary = target.with_name(f".{target.name}.{done.id}{_TEMPORARY}")

@@ -12,7 +12,6 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,8 @@ _MB = 1_000_000
 APPLICATION_ID, _ID_AT = 0x6F636D31, 68
 #: The same of an index in the schema of QMD, where that program leaves 0.
 QMD_ID = 0x6F636D71
+#: Damaged indexes that are kept, the last ones: each is as large as an index.
+KEEP_DAMAGED = 2
 #: The header of every SQLite file.
 _HEADER_BYTES = 100
 _CHECK = "Check its permissions and its folder's, or set OPENCLAW_MEM_HOME to a folder of yours."
@@ -41,17 +42,17 @@ def aside_path(index: Path) -> Path:
 
 
 def damaged_path(index: Path) -> Path:
-    """Where a damaged index is moved: to a name that no other file has."""
-    names = chain([f"{index.name}.damaged"], (f"{index.name}.damaged-{number}" for number in count(2)))
-    return next(path for path in map(index.with_name, names) if not with_companions(path))
+    """Where a damaged index is moved: to the number after those that there are."""
+    number = max(damaged_files(index).values(), default=0) + 1
+    return index.with_name(f"{index.name}.damaged" + f"-{number}" * (number > 1))
 
 
-def damaged_files(index: Path) -> list[Path]:
-    """The damaged indexes that were moved, with their companions, sorted."""
-    ours = re.compile(rf"{re.escape(index.name)}\.damaged(-[0-9]+)?(-wal|-shm|-journal)?")
-    with suppress(OSError):
-        return sorted(path for path in index.parent.iterdir() if ours.fullmatch(path.name))
-    return []
+def damaged_files(index: Path) -> dict[Path, int]:
+    """The damaged indexes that were moved, with their companions, sorted; each with its number, from 1."""
+    ours = re.compile(r"\.damaged(?:-([0-9]+))?(?:-wal|-shm|-journal)?")
+    paths = sorted(index.parent.glob(f"{glob.escape(index.name)}.damaged*"))
+    found = ((path, ours.fullmatch(path.name, len(index.name))) for path in paths)
+    return {path: int(match[1] or 1) for path, match in found if match}
 
 
 def with_companions(path: Path) -> list[Path]:
@@ -114,6 +115,11 @@ def set_aside(index: Path, new: Path | None = None) -> Path:
                 part.replace(part.with_name(part.name.replace(index.name, damaged.name, 1)))
     if new is not None:
         new.replace(index)
+    files = damaged_files(index)
+    old = sorted(set(files.values()))[:-KEEP_DAMAGED]
+    for path in (path for path, number in files.items() if number in old):
+        with suppress(OSError):  # in use, or no file of ours
+            path.unlink()
     return damaged
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from openclaw_mem_engine.api import Cancelled, OpenClawMemError, changed_lines
+from openclaw_mem_engine.api import Cancelled, OpenClawMemError
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.presenter import Presenter
@@ -217,7 +217,8 @@ class CuratePresenter(Presenter[CurateState]):
         return await self._do(work)
 
     async def propose_undo(self) -> Sequence[NoteEdit]:
-        """The edits that ``undo`` would make; none when there is nothing to undo."""
+        """The edits that take back the last change of a note, or all those of the last candidate; none when
+        there is nothing to undo."""
 
         def work(memory: Memory) -> list[NoteEdit]:
             editor = self._opened(memory).editor
@@ -229,18 +230,12 @@ class CuratePresenter(Presenter[CurateState]):
             self.say("nothing more to undo")
         return edits or ()
 
-    async def undo(self) -> bool:
-        """Take back the last change of a note, or all those of the last candidate."""
-
-        def work(memory: Memory) -> str:
-            editor = self._opened(memory).editor
-            undone = [editor.undo(number) for number in self._last(memory)]
-            return " and ".join(f"{one.path} {changed_lines(one.added, one.removed)}" for one in undone)
-
-        said = await self._do(work)
-        if said:
-            self.update(said=f"undone: {said}")
-        return bool(said)
+    async def undo(self, edits: Sequence[NoteEdit]) -> bool:
+        """Write the edits of ``propose_undo``, as they were shown. Whether that was done."""
+        done = await self._do(lambda memory: self._opened(memory).apply(edits))
+        if done is not None:
+            self.update(said=f"undone: {' and '.join(edit.summary() for edit in edits)}")
+        return done is not None
 
     def _last(self, memory: Memory) -> list[int]:
         """Numbers of the edits to undo, the last first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import FileUse, NoteCandidate
+    from openclaw_mem_engine.api import FileUse, NoteCandidate, NoteEdit
     from openclaw_mem_tui.features.search.screen import SearchScreen
     from openclaw_mem_tui.screen import WorkbenchScreen
 
@@ -237,14 +238,14 @@ class CurateScreen(ListScreen[CuratePresenter]):
 
     async def _ask_undo(self, over: WorkbenchScreen) -> None:
         if edits := await self.presenter.propose_undo():
-            undo = partial(over.run_in, partial(self._undo, over), "write")
+            undo = partial(over.run_in, partial(self._undo, over, edits), "write")
             confirm(over, "undo", partial(render.undoing, edits), "undo", undo)
         else:
             self._say_on(over)
 
-    async def _undo(self, over: WorkbenchScreen) -> None:
+    async def _undo(self, over: WorkbenchScreen, edits: Sequence[NoteEdit]) -> None:
         self.search.sync.done = Done()  # the key that undoes it would be named
-        undone = await self.presenter.undo()
+        undone = await self.presenter.undo(edits)
         said = self._say_on(over)
         if undone:
             over.remembered(said)

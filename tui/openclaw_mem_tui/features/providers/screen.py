@@ -17,7 +17,6 @@ from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersP
 from openclaw_mem_tui.features.search.actions import take_step
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
-from openclaw_mem_tui.render.damage import unopened
 from openclaw_mem_tui.render.spans import Line, Reading, wrapped
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -103,7 +102,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         self.faults.show_wrapped(_NAMES, partial(render.fault_rows, view.faults))
         self.label(self.last, "last query with this fault" if view.shown_faults else "last query")
         height = 0 if self.narrow else self.size.height
-        waits = unopened(self.search.activity.phase, self.search.activity.damage)
+        waits = self.waits
         last = partial(answer.last_query, view, height)
         self.last.show((lambda cells: wrapped(waits, cells - 1)) if waits else last)
         self.query_one("#cache", Pane).show(lambda cells: [render.cache(state, cells)])
@@ -131,8 +130,8 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         bar.rename("" if view.faults and view.query.strip() else "lab", "compare")
 
     def draw_selected(self) -> None:
-        group, state, activity = self.selected, self.presenter.state, self.search.activity
-        waits = () if group else unopened(activity.phase, activity.damage)
+        group, state = self.selected, self.presenter.state
+        waits = () if group else self.waits
         draw = partial(_details, group, state, waits)
         self.show_detail((group, state, waits), render.title(group), draw)
         self.call_after_refresh(self.mark_more)

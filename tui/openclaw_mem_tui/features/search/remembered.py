@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.api import Knobs, UsageError
+from openclaw_mem_engine.api import KNOBS, Knobs, UsageError
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.state import PROFILE, View, of_profile
@@ -78,10 +78,12 @@ def changes(view: View, knobs: Knobs) -> dict[str, Any]:
 
 
 def changed(view: View, saved: Mapping[str, Any] | None) -> Knobs:
-    """The knobs that were remembered; the configured ones where they do not fit any more."""
-    rest = dict(saved or {})
+    """The knobs that were remembered, without those that there are no more; the configured ones where a value
+    does not fit any more."""
+    saved = saved or {}
+    known = {name: value for name, value in saved.items() if name in KNOBS}
     try:
-        return of_profile(view, str(rest.pop(PROFILE, view.defaults.profile))).set(rest)
+        return of_profile(view, str(saved.get(PROFILE, view.defaults.profile))).set(known)
     except (UsageError, TypeError, ValueError):
         return view.defaults
 

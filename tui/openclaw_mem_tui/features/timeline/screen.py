@@ -18,7 +18,6 @@ from openclaw_mem_tui.features.timeline.presenter import GROUPS, TimelinePresent
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
-from openclaw_mem_tui.render.damage import unopened
 from openclaw_mem_tui.render.spans import Line, Reading, brief, spoken
 from openclaw_mem_tui.widgets.dialogs import pick
 from openclaw_mem_tui.widgets.frames import key_hint, markup
@@ -101,8 +100,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         state = self.presenter.state
         self.set_class(self.narrow and self.size.height < _LOW, "-low")
         self.set_class(self.narrow and _LOW <= self.size.height < _SLIM, "-slim")
-        waits = unopened(self.search.activity.phase, self.search.activity.damage)
-        self.query_one("#facts", Pane).show(partial(render.facts, state, waits))
+        self.query_one("#facts", Pane).show(partial(render.facts, state, self.waits))
         rows, titles, year = state.sessions, render.session_head, render.year_of(state)
         of_session = partial(render.session_row, year=year)
         self.fill(self.sessions, "sessions", rows, of_session, render.session_words, titles)
