@@ -189,7 +189,7 @@ undo (remember:undo): undo the last change that openclaw-mem made in a note
   $ undo
   $ undo --list
   $ undo 12 --show
-  It refuses if the note has changed since.
+  It refuses if the lines of the change were changed since.
   edit:EDIT?  its number, as --list prints it (default: the last)
   --list      the changes that can be undone, newest first
   --show      print the note as it was before the change

@@ -44,7 +44,7 @@ def change(arguments: Namespace) -> int:
     from openclaw_mem_engine.cli.remember import ask, diff_lines
     from openclaw_mem_engine.config import own_file
 
-    settings = settings_of(arguments)
+    settings = settings_of(arguments, creates_own_file=True)
     if arguments.action == "undo":
         edit, values = own_file.propose_undo(settings), {}
     else:

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 
 
-def settings_of(arguments: Namespace, variables: Mapping[str, str] | None = None) -> Settings:
-    """The settings in effect for these options and this process (or these environment variables). Raises
-    ConfigError, UsageError."""
+def settings_of(
+    arguments: Namespace, variables: Mapping[str, str] | None = None, *, creates_own_file: bool = False
+) -> Settings:
+    """The settings in effect for these options and this process (or these environment variables), for
+    ``creates_own_file`` see ``load_settings``. Raises ConfigError, UsageError."""
     from openclaw_mem_engine.config.load import load_settings
 
     try:
@@ -46,6 +48,7 @@ def settings_of(arguments: Namespace, variables: Mapping[str, str] | None = None
         environ=os.environ if variables is None else variables,
         home=home,
         cwd=cwd,
+        creates_own_file=creates_own_file,
     )
 
 

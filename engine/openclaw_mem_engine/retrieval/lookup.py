@@ -45,7 +45,7 @@ def check_line(line: int | None, path: str, lines: int) -> None:
     """Raise UsageError for a line after the last one of a file: as in the range of a chunk, the empty text
     after a last newline counts."""
     if line is not None and line > lines:
-        raise UsageError(f"{path} has {counted(lines, 'line')}: there is no line {line}.")
+        raise UsageError(f"{path} ends at line {lines:,}: there is no line {line}.")
 
 
 def _only_here(settings: Mapping[str, KnobValue]) -> bool:
