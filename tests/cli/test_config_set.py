@@ -24,6 +24,18 @@ def test_a_setting_is_written_after_it_was_shown(call: Call, world: World) -> No
     assert call("config", "undo", "--yes", "--json").json["written"] is True and not ours.exists()
 
 
+def test_a_file_that_the_environment_names_is_created(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = world.root / "new" / "own.toml"
+    monkeypatch.setenv("OPENCLAW_MEM_CONFIG", str(new))
+    assert call("status").code == 3, "any other command needs it"
+    assert call("config", "set", "query.min_score=0.2", "--yes").code == 0
+    assert new.read_text("utf-8") == "[query]\nmin_score = 0.2\n" and call("status").code == 0
+    for there in (False, True):
+        assert call("config", "undo", "--yes").code == 0 and new.exists() is there
+
+
 def test_values_mean_what_the_shell_means(call: Call, world: World) -> None:
     lines = call("config", "set", "workspace=notes", 'extra_paths=["a b", "c"]', "--dry-run").out
     assert f'+workspace = "{world.root / "notes"}"' in lines and '+extra_paths = ["a b", "c"]' in lines

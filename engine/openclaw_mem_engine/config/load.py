@@ -87,7 +87,9 @@ def load_settings(
         {"--workspace": workspace, "--agent": agent, "--provider": provider, "--profile": profile}
     )
     variables = environment_layer(environ)
-    own_file, is_read = own_config_file(environ, home, cwd, folders.config if folders else None, is_created=creates_own_file)
+    own_file, is_read = own_config_file(
+        environ, home, cwd, folders.config if folders else None, is_created=creates_own_file
+    )
     own = own_layer(own_file, environ) if is_read else {}
     openclaw = OpenClawConfig(find_openclaw(config, environ, home, cwd), environ)
 

@@ -20,7 +20,6 @@ from openclaw_mem_engine.ranking.pool import CHUNKS, Candidate, CandidateList, P
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.scoped import checked_query, denial, scope_decision
-from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.why_not import NO_CHANGE, RETURNED, Change, Passage, Step, TextChange, WhyNot
 from openclaw_mem_engine.why_not.changes import Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
