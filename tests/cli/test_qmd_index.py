@@ -116,6 +116,12 @@ def test_an_index_without_a_collection_says_so(call: Call, world: World) -> None
     assert why not in call("index").out and "own" in call("qmd", "search", "router").out
 
 
+def test_what_the_backend_changes_of_the_profile_is_no_change_of_the_user(qmd: Call) -> None:
+    assert " · profile qmd-documented · " in qmd("search", "router").out
+    said = qmd("search", "router", "--set", "snippet_chars=500").out
+    assert " · profile qmd-documented with snippet chars 500 · " in said
+
+
 def test_search_forms_and_scores_that_say_nothing_is_relevant(qmd: Call) -> None:
     (row, *_) = qmd("qmd", "query", "router VLAN", "--json", "--explain").json
     assert row["file"].endswith("2026-02-20.md") and row["band"] == "high"

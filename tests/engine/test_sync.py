@@ -275,7 +275,9 @@ def test_an_index_of_the_schema_without_names_is_rebuilt_from_its_cache(memory: 
         assert second.search("router").hits, "until then the other tables answer"
         report = second.sync()
         assert (report.rebuilt, report.embedded, report.cache_hits) == (True, 0, 3)
-        assert [n.text for n in report.notes] == ["Settings changed (index format 1 → 5): the index was rebuilt."]
+        assert [n.text for n in report.notes] == [
+            "Settings changed (index format 1 → 5): the index was rebuilt."
+        ]
         named = second.search("network", WORKBENCH.set({"mode": "bm25"}))
         assert named.hits[0].path == "memory/network.md"
         assert named.trace.rows[0].operands[0].note == "matches only with words of its path"

@@ -23,7 +23,8 @@ _TEXT = r"""
   --query Q  the query as an option; one that begins with - is written --query=-x
   --set KNOB=VALUE...  change one knob of the ranking, for example decay=on (`openclaw-mem config show
       query` lists them)
-  --no-sync  search the index as it is: no sync, and files are not compared with it
+  --no-sync  search the index as it is: no sync, and files are not compared with it; only what its knobs need
+      and the index lacks is added
   --exit-status  exit with 1 if nothing relevant was found, as grep does
   --session-key KEY  session key of the search, for memory.qmd.scope, such as agent:main:telegram:group:1
       (default: a direct chat)
