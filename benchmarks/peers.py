@@ -119,7 +119,7 @@ GROWING, _MOST_EXPONENT = ("openclaw-mem search", "openclaw-mem search --no-sync
 def main() -> int:
     options = given(
         quick=(False, "smaller corpora, few rounds"),
-        only=("", f"part of the name of what to run: {', '.join(RUNS)}"),
+        only=("", f"part of the name of what to run: {'; '.join(RUNS)}"),
     )
     missing, before = install_qmd(), os.getloadavg()[0]
     measured: dict[str, dict[str, float]] = {}

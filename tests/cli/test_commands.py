@@ -137,7 +137,7 @@ def test_get_of_a_name_that_no_disk_can_hold_is_refused(call: Call) -> None:
 def test_get_past_the_end_says_how_long_the_file_is(call: Call) -> None:
     said = call("get", "MEMORY.md:99")
     assert (said.code, said.out) == (0, "")
-    assert "MEMORY.md has 5 lines" in said.err
+    assert "MEMORY.md ends at line 5: there is no line 99." in said.err
 
 
 def test_get_json(call: Call) -> None:

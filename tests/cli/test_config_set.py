@@ -46,6 +46,18 @@ def test_a_change_with_keys_that_are_not_known_any_more_is_taken_back(call: Call
     assert said.code == 3 and "Nothing was written, because then: " in said.err and ours.read_text() == before
 
 
+def test_a_file_that_the_environment_names_is_created(
+    call: Call, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = world.root / "new" / "own.toml"
+    monkeypatch.setenv("OPENCLAW_MEM_CONFIG", str(new))
+    assert call("status").code == 3, "any other command needs it"
+    assert call("config", "set", "query.min_score=0.2", "--yes").code == 0
+    assert new.read_text("utf-8") == "[query]\nmin_score = 0.2\n" and call("status").code == 0
+    for there in (False, True):
+        assert call("config", "undo", "--yes").code == 0 and new.exists() is there
+
+
 def test_values_mean_what_the_shell_means(call: Call, world: World) -> None:
     lines = call("config", "set", "workspace=notes", 'extra_paths=["a b", "c"]', "--dry-run").out
     assert f'+workspace = "{world.root / "notes"}"' in lines and '+extra_paths = ["a b", "c"]' in lines

@@ -317,8 +317,7 @@ def test_the_readme_is_short() -> None:
 @pytest.mark.skipif(not (ROOT / ".ci" / "run").exists(), reason="a source distribution has no .ci/run")
 def test_ci_runs_the_two_commands_of_the_readme() -> None:
     steps = (ROOT / ".ci" / "run").read_text("utf-8")
-    (commands,) = (block.text for block in blocks_of(PAGES[0]) if SETTING_UP in block.text)
-    calls = re.findall(r"^pip install uv && (uv run .+?) +#", commands, flags=re.M)
+    calls = re.findall(r"\bpip install uv && (uv run .+?)(?: +#|`)", PAGES[0].read_text("utf-8"))
     assert calls == ["uv run openclaw-mem demo", "uv run pytest"]
     for call in calls:
         assert f"\nrun {call}" in steps

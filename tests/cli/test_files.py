@@ -13,6 +13,7 @@ def test_before_the_first_index_every_file_is_new(call: Call, world: World) -> N
     shown = call("files", "--json")
     assert shown.code == 0 and shown.json["state"] == "empty"
     assert {row["state"] for row in shown.json["files"]} == {"new"}
+    assert "unshown" not in call("status").out, "nothing is known of chunks that are not there"
     assert world.indexes == [] and not world.data.exists(), "looking makes nothing"
 
 
@@ -68,6 +69,18 @@ def test_a_file_that_was_included_once_is_not_called_deleted(call: Call, world: 
     assert all(note in call(command).out for command in ("files", "status", "doctor"))
     assert not any(note in call(command, "--include", "**/*.md").out for command in ("files", "status"))
     assert "Outside the memory" not in call("search", "heron").out
+
+
+def test_what_is_excluded_by_a_rule_or_a_setting_is_listed_with_the_reason(call: Call, world: World) -> None:
+    world.write("memory/templates/day.md", "# Template\n")
+    world.write("memory/.obsidian/x.md", "# Plug-in\n")
+    assert call("config", "set", "--yes", "exclude=memory/templates/**", "extra_paths=none.md").code == 0
+    call("index")
+    rows = {row["path"]: row["why"] for row in call("files", "--json").json["files"] if row["why"]}
+    status = call("status", "--json").json["freshness"]["skipped"]
+    assert rows == {file["path"]: file["reason"] for file in status} and len(rows) == 3
+    lines = [line for line in call("files").out.splitlines() if line.startswith("excluded ")]
+    assert len(lines) == 3 and all(any(path in line for line in lines) for path in rows)
 
 
 def test_the_words_for_states_are_those_of_the_workbench() -> None:

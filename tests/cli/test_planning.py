@@ -70,7 +70,7 @@ def test_a_rebuild_is_announced_with_its_reason(call: Call, world: World) -> Non
     )
     text = done.stdout.decode()
     assert done.returncode == 0
-    assert "would be rebuilt: provider 'static' → 'openai'" in text
+    assert "would be rebuilt: provider static → openai" in text
     assert "text-embedding-3-small  4 texts" in text
     assert "api.openai.com" in text
     assert "about $0.02 per million tokens" in text

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_mem_engine.api import VECTORS
 from openclaw_mem_engine.cli.progress import ByteProgress, ProgressLine, progress_text
 from openclaw_mem_engine.cli.terminal import crop, one_line
 from openclaw_mem_engine.cli.text_format import duration
@@ -241,6 +242,15 @@ def test_texts_that_are_embedded_are_not_counted_as_files(terminal: None) -> Non
         progress(64, 256, "memory/x.md  embedded 64 of 256, 31/s, about $0.0021")
     assert "[######------------------]  memory/x.md embedded 64 of 256, 31/s, about $0.0021\r" in screen.text
     assert "files" not in screen.text
+
+
+def test_chunks_that_get_vectors_are_not_counted_as_files(terminal: None) -> None:
+    now = [0.0]
+    screen = _Screen()
+    with ProgressLine(screen, lambda: now[0]) as progress:  # type: ignore[arg-type]
+        now[0] = 2.0
+        progress(50, 100, VECTORS)
+    assert "  50/100 chunks  25/s  2.0 s left  vectors\r" in screen.text
 
 
 def test_bytes_have_a_rate_that_leaves_out_what_was_there_before(terminal: None) -> None:

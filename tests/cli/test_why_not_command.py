@@ -76,8 +76,8 @@ def test_how_the_first_change_is_applied_for_one_search_here_and_in_the_agent(ca
     options = ("--yes", "query.max_results=1", "query.mode=bm25")
     assert call("config", "set", *options).code == 0
     out = call(*asked).out.split("to apply the first\n")[1].splitlines()
-    assert out[1].startswith("  all searches here: `openclaw-mem ")
-    assert out[1].endswith(" config set query.max_results=2`")
+    text = "  all searches of openclaw-mem: `openclaw-mem config set query.max_results=2`"
+    assert out[1] == text, "without the options that choose an index: the setting is for all of them"
     assert out[2] == "  the agent: agents.defaults.memorySearch.query.maxResults: 2 in openclaw.json"
     assert (
         call("search", "router VLAN", "--json", "--set", "max_results=2").json["results"][1]["path"]
@@ -107,7 +107,7 @@ def test_a_note_that_is_not_there_is_refused_with_suggestions(call: Call) -> Non
 
 def test_a_line_beyond_the_end_is_wrong_usage(call: Call) -> None:
     said = call("why-not", "router", "MEMORY.md:99")
-    assert said.code == 2 and "MEMORY.md has" in said.err
+    assert said.code == 2 and "MEMORY.md ends at line 5: " in said.err
     said = call("why-not", "router", "MEMORY.md:0")
     assert said.code == 2 and "has no line 0" in said.err
 
@@ -117,6 +117,6 @@ def test_every_line_of_a_result_can_be_asked_for(call: Call) -> None:
     (hit,) = [hit for hit in call("search", "coffee", "--json").json["results"] if hit["path"] == "MEMORY.md"]
     assert hit["endLine"] == 5
     assert "line 5 is in the chunk of lines 1–5" in call("why-not", "coffee", "MEMORY.md:5").out
-    assert "MEMORY.md has 5 lines: there is no line 6." in call("why-not", "coffee", "MEMORY.md:6").err
+    assert "MEMORY.md ends at line 5: there is no line 6." in call("why-not", "coffee", "MEMORY.md:6").err
     assert call("get", "MEMORY.md:5").code == 0
-    assert "MEMORY.md has 5 lines" in call("get", "MEMORY.md:6").err
+    assert "MEMORY.md ends at line 5: there is no line 6." in call("get", "MEMORY.md:6").err

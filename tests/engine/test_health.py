@@ -82,7 +82,9 @@ def test_other_settings_are_told(tmp_path: Path) -> None:
         assert other.overview().differences == (), "keywords alone are served by any index"
     finer = replace(settings, chunking=replace(settings.chunking, tokens=200))
     with Memory.open(finer) as other:
-        assert any("200" in text for text in other.overview().differences)
+        assert other.overview().differences == ("chunking.tokens 400 → 200",)
+    with Memory.open(replace(settings, sources=("memory", "sessions"))) as other:
+        assert other.overview().differences == ("sources memory → memory, sessions",)
 
 
 # -- chunks -------------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def test_names_are_checked() -> None:
         (
             "embeddings-timeout",
             None,
-            "openai embeddings failed: no answer from api.openai.com after 2 tries: waited 60 s. Check the ",
+            "openai embeddings failed: no answer from api.openai.com: waited 60 s. Check the ",
         ),
     ],
 )

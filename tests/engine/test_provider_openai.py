@@ -319,16 +319,17 @@ def test_hopeless_refusals_are_not_retried(fault: Fault, advice: str) -> None:
     assert clock.total == 0
 
 
-def test_silence_is_tried_twice_for_documents_and_once_for_a_query() -> None:
-    with running_server([faulty.hang(), faulty.hang(), faulty.hang()]) as server:
-        with pytest.raises(RequestFailed, match=r"no answer from .* after 2 tries: waited 0.2 s"):
+def test_a_server_that_hangs_is_tried_once() -> None:
+    """Another try would double a wait of two minutes."""
+    with running_server(forever=faulty.hang()) as server:
+        with pytest.raises(RequestFailed, match=r"no answer from [^ ]*: waited 0.2 s"):
             embedder_for(server, batch_timeout_s=0.2).embed_documents(["x"])
         clock = Clock()
         with pytest.raises(RequestFailed, match="no answer") as caught:
             embedder_for(server, clock, timeout_s=0.2).embed_query("x")
         assert caught.value.status is None
         assert clock.total == 0
-        until(lambda: len(server.requests) == 3)  # a server may take what nobody waits for any more
+        until(lambda: len(server.requests) >= 2)  # a server may take what nobody waits for any more
 
 
 def test_a_server_that_is_not_there() -> None:

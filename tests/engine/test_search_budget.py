@@ -230,6 +230,9 @@ def test_words_do_not_wait_for_vectors(slow_vectors: tuple[World, Server]) -> No
         assert codes([*report.notes]) == ["embedding-later"]
         assert report.beside == 20, "the built-in vectors are made at once"
         assert len(server.requests) == sent + 1
+        event = world.events()[-1]
+        assert event.text == "20 files new or modified; 20 texts embedded; vectors are missing."
+        assert "takes longer than a search waits for it" in event.reason
         answer = memory.search("heron")
         assert len(server.requests) == sent + 1, "the query is not sent to it in the same run"
         assert answer.hits and answer.pool.first("vector") is not None

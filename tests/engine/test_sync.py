@@ -256,7 +256,7 @@ def test_other_chunk_sizes_rebuild_and_take_equal_texts_from_the_cache(memory: M
         report = second.sync()
         assert (report.rebuilt, report.embedded, report.cache_hits, report.chunks) == (True, 0, 3, 3)
         assert [n.text for n in report.notes] == [
-            "Settings changed (chunk_tokens 400 → 200; chunk_overlap 80 → 20): the index was rebuilt."
+            "Settings changed (chunking.tokens 400 → 200; chunking.overlap 80 → 20): the index was rebuilt."
         ]
         assert second.status().vectors == 3
         assert not second.sync().rebuilt
@@ -275,7 +275,9 @@ def test_an_index_of_the_schema_without_names_is_rebuilt_from_its_cache(memory: 
         assert second.search("router").hits, "until then the other tables answer"
         report = second.sync()
         assert (report.rebuilt, report.embedded, report.cache_hits) == (True, 0, 3)
-        assert [n.text for n in report.notes] == ["Settings changed (schema 1 → 5): the index was rebuilt."]
+        assert [n.text for n in report.notes] == [
+            "Settings changed (index format 1 → 5): the index was rebuilt."
+        ]
         named = second.search("network", WORKBENCH.set({"mode": "bm25"}))
         assert named.hits[0].path == "memory/network.md"
         assert named.trace.rows[0].operands[0].note == "matches only with words of its path"

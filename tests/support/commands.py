@@ -172,7 +172,7 @@ def caller(
         said = capsys.readouterr()
         # Commands that are printed repeat the options of this fixture; tests quote them without.
         if first and "--help" not in argv and argv[0] != "tool":  # those of `tool` are exact
-            printed = re.findall(r"`openclaw-mem (?!demo)(.*?)`", "".join(said))
+            printed = re.findall(r"`openclaw-mem (?!demo|config set|config undo)(.*?)`", "".join(said))
             short = [one for one in printed if not one.endswith("--help") and " ".join(first) not in one]
             assert not short, f"these commands are about another workspace: {short}"
         out, err = (text.replace(f"openclaw-mem {' '.join(first)} ", "openclaw-mem ") for text in said)

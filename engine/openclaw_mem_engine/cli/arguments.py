@@ -23,7 +23,8 @@ _TEXT = r"""
   --query Q  the query as an option; one that begins with - is written --query=-x
   --set KNOB=VALUE...  change one knob of the ranking, for example decay=on (`openclaw-mem config show
       query` lists them)
-  --no-sync  search the index as it is: no sync, and files are not compared with it
+  --no-sync  search the index as it is: no sync, and files are not compared with it; only what its knobs need
+      and the index lacks is added
   --exit-status  exit with 1 if nothing relevant was found, as grep does
   --session-key KEY  session key of the search, for memory.qmd.scope, such as agent:main:telegram:group:1
       (default: a direct chat)
@@ -189,7 +190,7 @@ undo (remember:undo): undo the last change that openclaw-mem made in a note
   $ undo
   $ undo --list
   $ undo 12 --show
-  It refuses if the note has changed since.
+  It refuses if the lines of the change were changed since.
   edit:EDIT?  its number, as --list prints it (default: the last)
   --list      the changes that can be undone, newest first
   --show      print the note as it was before the change

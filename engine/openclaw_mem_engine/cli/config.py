@@ -47,10 +47,10 @@ def change(arguments: Namespace) -> int:
     from openclaw_mem_engine.config import own_file
 
     if arguments.action == "undo":  # also of a file with keys that are not known any more
-        settings = settings_of(arguments, own_keys=_FOLDERS)
+        settings = settings_of(arguments, own_keys=_FOLDERS, creates_own_file=True)
         edit, values = own_file.propose_undo(settings), {}
     else:
-        settings = settings_of(arguments)
+        settings = settings_of(arguments, creates_own_file=True)
         values = _values(arguments.values)
         edit = own_file.propose_settings(settings, values)
         if theme := values.get("theme"):

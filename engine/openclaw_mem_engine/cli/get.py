@@ -43,7 +43,7 @@ def run(arguments: Namespace) -> int:
     if not excerpt.found:
         say(f"There is no note {where.path}. {_near_names(settings, where.path)}")
     elif not excerpt.text and start is not None and start > excerpt.total_lines:
-        say(f"{excerpt.path} has {excerpt.total_lines} lines.")
+        say(f"{excerpt.path} ends at line {excerpt.total_lines:,}: there is no line {start}.")
     if arguments.json:
         print_json(as_json(excerpt))
         return 0

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 def settings_of(
-    arguments: Namespace, variables: Mapping[str, str] | None = None, own_keys: Collection[str] = ()
+    arguments: Namespace,
+    variables: Mapping[str, str] | None = None,
+    *,
+    own_keys: Collection[str] = (),
+    creates_own_file: bool = False,
 ) -> Settings:
     """The settings in effect for these options and this process (or these environment variables); see
     ``load_settings``. Raises ConfigError, UsageError."""
@@ -49,6 +53,7 @@ def settings_of(
         home=home,
         cwd=cwd,
         own_keys=own_keys,
+        creates_own_file=creates_own_file,
     )
 
 

@@ -1,6 +1,6 @@
 """A progress line on stderr: bar, count, rate, time left. When stderr is no terminal or cannot erase a line
-(TERM=dumb), only what is waited for is printed, once. It counts files, texts (an embedder's label holds
-count, rate and cost) or bytes. Rich, which draws it, is imported when there is something to draw.
+(TERM=dumb), only what is waited for is printed, once. It counts files, chunks or texts (an embedder's label
+holds count, rate and cost), or bytes. Rich, which draws it, is imported when there is something to draw.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from openclaw_mem_engine.cli.terminal import is_terminal, one_line, say
 from openclaw_mem_engine.cli.text_format import duration
-from openclaw_mem_engine.model import WAITING
+from openclaw_mem_engine.model import VECTORS, WAITING
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -79,7 +79,8 @@ class ProgressLine:
             return one_line(label)
         if _TEXTS in label:
             return "  ".join([_bar(done, total), one_line(label)])
-        return progress_text(done, total, label, now - self._began, self.unit)
+        unit = "chunks" if label.startswith(VECTORS) else self.unit  # see Embedding.catch_up
+        return progress_text(done, total, label, now - self._began, unit)
 
 
 class ByteProgress(ProgressLine):

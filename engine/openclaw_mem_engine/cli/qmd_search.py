@@ -169,13 +169,10 @@ def _lines(rows: list[ResultRow], answer: Answer) -> Iterator[str]:
 
 
 def _say_how_sound(answer: Answer, kind: str) -> None:
-    """On stderr: why there is nothing, that nothing is relevant, and what makes the answer less than it could
-    be."""
+    """On stderr: why there is nothing, and what makes the answer less than it could be."""
     verdict = verdict_line(answer)
     if not answer.hits:
         say(verdict)
-    elif not answer.found_something:
-        say("All results are weak: none is a keyword match, and every cosine is low.")
     for warning in answer.warnings:
         if answer.hits or warning != verdict:
             say(warning)

@@ -146,7 +146,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         *([("", _changes(status))] if fresh.changed_count and not damaged else []),
         ("files", f"{status.files:,}" + (f", {excluded:,} excluded" if excluded else "")),
         (f"{unit}s", f"{status.chunks:,}{'' if status.provider == 'none' else with_vector}"),
-        *([("unshown", _never_shown(unshown))] if can.chunks else []),
+        *([("unshown", _never_shown(unshown))] if can.chunks and status.chunks else []),
         ("provider", provider),
         ("model", f"{status.model or '–'} · languages: {status.languages}"),
         *([("cache", counted(status.cached, "embedding"))] if can.cache else []),

@@ -117,7 +117,7 @@ def _applied(change: Mapping[str, KnobValue], *, configured: bool) -> Iterator[s
     if not configured:
         return
     ours = " ".join(f"query.{one}" for one in given)
-    yield from _entry("  all searches here:", f"`openclaw-mem config set {ours}`")
+    yield from _entry("  all searches of openclaw-mem:", f"`openclaw-mem config set {ours}`")
     keys = [(openclaw_key(name, value), openclaw_value(name, value)) for name, value in change.items()]
     if all(key for key, _ in keys):
         theirs = ", ".join(f"agents.defaults.memorySearch.{key}: {json.dumps(value)}" for key, value in keys)

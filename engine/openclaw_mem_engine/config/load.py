@@ -73,11 +73,13 @@ def load_settings(
     cwd: Path,
     folders: UserFolders | None = None,
     own_keys: Collection[str] = (),
+    creates_own_file: bool = False,
 ) -> Settings:
     """The settings in effect. The first six are flags (``--workspace`` …, ``--config`` names an
     ``openclaw.json``); ``environ``, ``home`` and ``cwd`` are those of the process or replace them.
     ``folders`` holds our data and ``config.toml`` unless the environment names others; None means the folders
     of this process's user. ``own_keys``: of ``config.toml`` only these are read, and no other is checked.
+    With ``creates_own_file`` a ``config.toml`` that the environment names need not exist.
 
     Reads at most four files (ours, OpenClaw's, two with its keys) and writes nothing. Raises ConfigError for
     a file or variable that cannot be used, UsageError for such a flag.
@@ -86,7 +88,9 @@ def load_settings(
         {"--workspace": workspace, "--agent": agent, "--provider": provider, "--profile": profile}
     )
     variables = environment_layer(environ)
-    own_file, is_read = own_config_file(environ, home, cwd, folders.config if folders else None)
+    own_file, is_read = own_config_file(
+        environ, home, cwd, folders.config if folders else None, is_created=creates_own_file
+    )
     own = own_layer(own_file, environ, own_keys) if is_read else {}
     openclaw = OpenClawConfig(find_openclaw(config, environ, home, cwd), environ)
 

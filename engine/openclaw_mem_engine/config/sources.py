@@ -97,16 +97,17 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
 
 
 def own_config_file(
-    environ: Mapping[str, str], home: Path, cwd: Path, folder: Path | None
+    environ: Mapping[str, str], home: Path, cwd: Path, folder: Path | None, *, is_created: bool = False
 ) -> tuple[Path, bool]:
-    """``$OPENCLAW_MEM_CONFIG``, else ``config.toml`` in ``folder`` (None: the user's); and whether it is to
-    be read: the usual one need not exist. Raises ConfigError for a named one that is missing."""
+    """``$OPENCLAW_MEM_CONFIG``, else ``config.toml`` in ``folder`` (None: the user's); and whether it is
+    there. The usual one need not exist, nor one that ``is_created`` now. Raises ConfigError for another that
+    is missing."""
     if named := environ.get(CONFIG_VARIABLE, "").strip():
         path = absolute(named, cwd, home)
-        if not is_there(path):
+        if not (is_created or is_there(path)):
             text = f"env {CONFIG_VARIABLE}: {path} does not exist. Name another file, or create it."
             raise ConfigError(text)
-        return path, True
+        return path, is_there(path)
     usual = (folder or user_folders().config) / "config.toml"
     return usual, is_there(usual)
 

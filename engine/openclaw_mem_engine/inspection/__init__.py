@@ -146,7 +146,7 @@ def _rows(
         why = reasons.get(file.path, "") if is_there else ""
         rows.append(indexed(file, "unlisted" if is_there else "gone", why))
         known.pop(file.path, None)
-    excluded = {file.path: file for file in skipped if not file.by_rule}
+    excluded = {file.path: file for file in skipped}
     folders = tuple(path for path, file in excluded.items() if file.transient)
     for file in known.values():
         folder = next((path for path in folders if file.path.startswith(f"{path}/")), "")

@@ -43,10 +43,9 @@ PROVIDER_FAULTS = frozenset(FAULTS) - STORE_FAULTS - QMD_FAULTS
 ON_PURPOSE = "(simulated fault)"
 #: No embedding model is that short.
 WRONG_DIMS = 7
-#: How often a query, documents, and a server that says nothing are tried.
+#: How often a query and documents are tried.
 _QUERY_TRIES = 4
 _DOCUMENT_TRIES = 6
-_SILENT_TRIES = 2
 
 
 def check_faults(names: Iterable[str]) -> frozenset[str]:
@@ -118,7 +117,7 @@ class FaultyEmbedder(DelegatingEmbedder["Embedder"]):
         status, tries, said = {
             "embeddings-401": (401, 1, "Incorrect API key provided"),
             "embeddings-429": (429, tries, "Rate limit reached"),
-            "embeddings-timeout": (None, _SILENT_TRIES, f"waited {self._timeout_s:.3g} s"),
+            "embeddings-timeout": (None, 1, f"waited {self._timeout_s:.3g} s"),
         }[self.fault]
         failed = f"{self.id} embeddings failed: {'no answer' if status is None else status}"
         if self.host:

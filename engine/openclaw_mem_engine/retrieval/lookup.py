@@ -20,7 +20,6 @@ from openclaw_mem_engine.ranking.pool import CHUNKS, Candidate, CandidateList, P
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.scoped import checked_query, denial, scope_decision
-from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.why_not import NO_CHANGE, RETURNED, Change, Passage, Step, TextChange, WhyNot
 from openclaw_mem_engine.why_not.changes import Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
@@ -45,7 +44,7 @@ def check_line(line: int | None, path: str, lines: int) -> None:
     """Raise UsageError for a line after the last one of a file: as in the range of a chunk, the empty text
     after a last newline counts."""
     if line is not None and line > lines:
-        raise UsageError(f"{path} has {counted(lines, 'line')}: there is no line {line}.")
+        raise UsageError(f"{path} ends at line {lines:,}: there is no line {line}.")
 
 
 def _only_here(settings: Mapping[str, KnobValue]) -> bool:

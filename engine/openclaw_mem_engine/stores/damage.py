@@ -100,7 +100,7 @@ def kept(damaged: Path, saved: int) -> str:
     """What a new index has of the damaged one that it replaced, and where that is."""
     took = f"The new one took {counted(saved, 'embedding')} from it."
     if not saved:
-        took = "It took none of its embeddings: they are made again."
+        took = "The new one took none of its embeddings: they are made again."
     log = damaged.with_name(f"{damaged.name}-wal")
     beside = f" Its log is {log.name} beside it." if log.exists() and log.stat().st_size else ""
     return f"{took} The damaged file is kept as {damaged}; you can delete it.{beside}"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Raised when rows or their tokenisation change shape: an index of another version is rebuilt.
 SCHEMA_VERSION = 5
+#: What people know these fields of a fingerprint as.
+_KNOWN_AS = {"chunk_tokens": "chunking.tokens", "chunk_overlap": "chunking.overlap", "schema": "index format"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,19 @@ class Fingerprint:
             raise ValueError(f"{type(error).__name__}: {error}") from error
 
     def differences(self, other: Fingerprint) -> list[str]:
-        """What differs, for people: ``key old → new``."""
+        """What differs, for people: ``setting old → new``."""
         mine, theirs = asdict(self), asdict(other)
         different = [
-            f"{key} {mine[key]!r} → {theirs[key]!r}"
+            f"{_KNOWN_AS.get(key, key)} {_in_words(mine[key])} → {_in_words(theirs[key])}"
             for key in mine
             if mine[key] != theirs[key] and key != "provider_key"
         ]
         return different or ["another endpoint or header for the same model"]
+
+
+def _in_words(value: object) -> str:
+    """``memory, sessions``; "none" for what is empty."""
+    return ", ".join(value) if isinstance(value, tuple) else str(value) or "none"
 
 
 class FileState(NamedTuple):

@@ -37,6 +37,8 @@ _WORK: dict[str, tuple[EventKind, str]] = {
 }
 #: Notes of a sync that was to be a rebuild and is none, since the provider does not answer in time.
 _NO_REBUILD = ("not-rebuilt", "rebuild-later")
+#: Notes that say why a sync did what its event says, besides those of ``SyncReport.incomplete``.
+_REASONS = ("rebuilt", "hollow", "emptied", "rebuild-later", "embedding-later")
 
 
 class Journal:
@@ -130,9 +132,9 @@ class Journal:
             parts.append(f"{', '.join((changed, *report.taken_out))}{out}")
         if made:
             parts.append(f"{counted(made, 'text')} embedded")
-        if failures:
+        if report.shortfall:
             parts.append(report.shortfall)
-        why = [note.text for note in report.notes if note.code in ("rebuilt", "hollow", "emptied")]
+        why = [note.text for note in report.notes if note.code in _REASONS]
         if report.left_out and not report.rebuilt:
             old = dict.fromkeys(report.removed, " (its old text was removed)")
             texts = [f"{file.path}: {file.reason}{old.get(file.path, '')}" for file in report.left_out]

@@ -92,10 +92,11 @@ class SyncReport:
 
     @property
     def shortfall(self) -> str:
-        """What this sync should have done and did not, in short; "" when it did all."""
-        if any(note.code == "not-rebuilt" for note in self.notes):
+        """What this sync should have done and did not, or had no time for, in short; "" when it did all."""
+        codes = {note.code for note in self.notes}
+        if codes & {"not-rebuilt", "rebuild-later"}:
             return "the index was not rebuilt"
-        return "vectors are missing" if self.incomplete else ""
+        return "vectors are missing" if codes & {*_INCOMPLETE, "embedding-later"} else ""
 
     @property
     def left_out(self) -> list[SkippedFile]:

@@ -38,6 +38,10 @@ class NoAnswer(Exception):
     """No complete answer came: the network, the proxy or the protocol failed. The text says why."""
 
 
+class TimedOut(NoAnswer):
+    """The server has not answered within the whole time of the request."""
+
+
 class Unreadable(Exception):
     """The body is longer than allowed, or cannot be decompressed: the text says which, and what to do."""
 
@@ -80,7 +84,8 @@ class HttpClient:
         cancel: CancelToken | None = None,
     ) -> Reply:
         """The answer to one request; ``max_bytes`` is for the decompressed body of a 2xx. Blocks for at most
-        ``seconds``, ends within 0.1 s of ``cancel`` or ``close``. Raises NoAnswer, Unreadable, Cancelled."""
+        ``seconds``, after which it raises TimedOut; ends within 0.1 s of ``cancel`` or ``close``. Raises
+        NoAnswer, Unreadable, Cancelled."""
         future: Future[Reply] = Future()
         left, end = threading.Event(), time.monotonic() + seconds
 
@@ -109,7 +114,7 @@ class HttpClient:
             raise
         finally:
             left.set()
-        raise NoAnswer(f"waited {seconds:.3g} s")
+        raise TimedOut(f"waited {seconds:.3g} s")
 
     def close(self) -> None:
         """Ends the requests in flight (Cancelled) and closes the connections. For good."""

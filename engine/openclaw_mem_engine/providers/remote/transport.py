@@ -83,7 +83,7 @@ TIMING = Timing()
 class RetryPolicy:
     """``max_hint_s``: a server that asks to wait for more seconds ends the tries. ``max_silent_retries``
     limits the retries without an answer, since the server may have acted on such a request, and those after
-    an answer that asks to wait for what cannot be read."""
+    an answer that asks to wait for what cannot be read. A request that timed out is not tried again."""
 
     max_retries: int = 5
     max_hint_s: float = 60.0
@@ -292,7 +292,9 @@ class Transport:
         try:
             reply = send()
         except http.NoAnswer as exc:
-            return _Refusal(None, self.quote(str(exc)), worth_retrying=True, is_unclear=True)
+            # One that was silent for so long is hanging: another try would double the wait.
+            tried_again = not isinstance(exc, http.TimedOut)
+            return _Refusal(None, self.quote(str(exc)), worth_retrying=tried_again, is_unclear=True)
         except http.Unreadable as exc:
             raise BadAnswer(f"{self._provider} {what} at {self.host} sent {exc}") from None
         if 200 <= reply.status < 300:
