@@ -109,13 +109,13 @@ async def test_one_key_swaps_the_run_and_its_baseline(tmp_path: Path) -> None:
     async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
         lost = screen.hits.selected
         assert lost is not None and not lost.returned and screen.search.view.knobs.decay
-        assert "lesson 1 of 15 · now: decay on · baseline: decay off" in screen.lesson.text
+        assert "lesson 1 of 15 · now: decay on · space: decay off" in screen.lesson.text
         assert "space swap" in screen.query_one(KeyBar).text
         await press(pilot, "space")
         view, found = screen.search.view, screen.hits.selected
         assert found is not None and (found.chunk_id, found.outcome.rank) == (lost.chunk_id, 1)
         assert not view.knobs.decay and view.baseline_knobs.decay and view.baseline_name == "of the lesson"
-        assert "now: decay off · baseline: decay on" in screen.lesson.text
+        assert "now: decay off · space: decay on" in screen.lesson.text
         assert "decay off; space swaps back" in screen.status_line.text
         await press(pilot, "space")
         assert screen.search.view.knobs.decay and not screen.search.view.baseline_knobs.decay

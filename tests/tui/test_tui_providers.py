@@ -249,9 +249,12 @@ async def test_asking_blocks_nothing_and_leaving_stops_waiting(remote: World) ->
         assert time.monotonic() - start < 19, "less than the provider hangs"
 
 
-async def test_the_details_are_those_of_the_selected_row(tmp_path: Path) -> None:
+async def test_the_details_are_those_of_the_selected_row_and_the_others_have_a_heading(
+    tmp_path: Path,
+) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron"), LARGE) as (pilot, screen):
-        assert "state     ● active" in screen.link_pane.text and "openai" not in screen.link_pane.text
+        selected, _, others = screen.link_pane.text.partition("\n── 6 more ──")
+        assert "state     ● active" in selected and "openai" not in selected and "openai" in others
         await press(pilot, "G")
         assert "openai" in screen.link_pane.text and "state" not in screen.link_pane.text
 

@@ -188,9 +188,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("help", "question_mark,f1", "help", "everywhere", footer="help", rank=1),
         Action("suspend", "ctrl+z", _SUSPEND, "everywhere", run="app.suspend_process"),
         Action("quit", "q", _QUIT, " ".join(TABS), footer="quit", rank=5, label="q ctrl+q"),
-        Action(
-            "leave_view", "q", "back; ctrl+q quits", "chunks why_not", "back", 5, run="leave", twin="quit"
-        ),
+        Action("leave_view", "q", "back; ctrl+q quits", "chunks why_not", run="leave", twin="quit"),
     ),
 }
 # A key bar asks hundreds of times how they are shown.

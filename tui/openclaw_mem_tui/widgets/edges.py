@@ -29,7 +29,7 @@ _TYPED = {
 #: Those of ``enter`` whose text depends on the selected row.
 _OPENS = ("get", "chunks")
 #: The actions at the right end of every key bar.
-_ENDS = ("leave", "cancel", "help", "quit", "leave_view")
+_ENDS = ("leave", "cancel", "help", "quit")
 #: What the knob panel shares with the search lab, with the texts and the importance that it has there.
 _PANEL = (
     ("reset_all", "reset all", 3),

@@ -111,6 +111,12 @@ def _names(group: Sequence[ProviderState]) -> str:
     return ", ".join(fmt.inert(link.name) for link in group)
 
 
+def heading(group: Sequence[ProviderState], cells: int) -> Line:
+    """The name of a group above its details, which are those of another row than the selected one."""
+    text = f"── {_name(group)} "
+    return line((text + "─" * (cells - 1 - fmt.width_of(text)), "faint"))
+
+
 def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> list[Line]:
     """Everything about one provider, or why several are not selected; every text in full."""
     if not group:

@@ -177,5 +177,11 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
 
 
 def _details(group: Sequence[ProviderState], state: ChainState, waits: Line, cells: int) -> list[Line]:
-    """All about the selected row, or what it ``waits`` for."""
-    return wrapped(waits, cells - 1) if waits else render.detail(group, state, cells)
+    """All about the selected row, and under a heading where text would go with the others; or what it
+    ``waits`` for."""
+    if waits:
+        return wrapped(waits, cells - 1)
+    made, unused = render.detail(group, state, cells), render.grouped(state.links)[-1:]
+    if not unused or unused[0][0].state != "skipped" or unused[0] == group:
+        return made
+    return [*made, (), render.heading(unused[0], cells), *render.detail(unused[0], state, cells)]

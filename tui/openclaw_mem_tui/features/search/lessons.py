@@ -91,16 +91,16 @@ def lines_above(lab: Lab) -> int:
 
 
 def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bool = False) -> Line:
-    """Title of a lesson, and beside it what distinguishes the knobs from those of the baseline. ``brief``:
-    also the key that shows the text."""
+    """Title of a lesson, and beside it what distinguishes the knobs from those of the baseline, and the key
+    that swaps them. ``brief``: also the key that shows the text."""
     lesson, against = guide[number], view.baseline_knobs
     head = [*line((" ◆ ", "accent"), (lesson.title, "strong accent"))]
     own = "" if _is_taught(view, lesson) else " · knobs changed"  # its text is about those that it set
     count = line((f"  lesson {number + 1} of {len(guide)}", "dim"))
     swaps = against != view.knobs and not view.other_backend
     now, other = changed_words(against, view.knobs), changed_words(view.knobs, against)
-    both = line((f" · now: {now} · baseline: {other}", "dim")) if swaps else ()
-    half = line((f" · now: {now}", "dim")) if swaps else ()
+    both = line((f" · now: {now} · ", "dim"), (key("swap"), "key"), (f": {other}", "dim")) if swaps else ()
+    half = line((f" · now: {now}", "dim")) if swaps else ()  # the key is at the bottom, too
     reads = line("  ", (key("messages"), "key"), (" text", "dim")) if brief else ()
     head += line((own, "dim"))
     # Which run is shown matters more than the number of the lesson; the last cell stays blank.
