@@ -249,7 +249,7 @@ async def test_asking_blocks_nothing_and_leaving_stops_waiting(remote: World) ->
         assert time.monotonic() - start < 19, "less than the provider hangs"
 
 
-async def test_the_details_are_those_of_the_selected_row_and_the_others_have_a_heading(
+async def test_details_are_those_of_the_selected_row_and_others_have_a_heading(
     tmp_path: Path,
 ) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron"), LARGE) as (pilot, screen):
