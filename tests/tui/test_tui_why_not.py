@@ -423,6 +423,29 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     )
 
 
+async def test_enter_before_the_answer_applies_the_first_change_once_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, initial_query=DRILL) as (pilot, search):
+        answered, long = asyncio.Event(), search.search.service.long
+
+        async def held(*asked: Any, **options: Any) -> Any:
+            await answered.wait()
+            return await long(*asked, **options)
+
+        monkeypatch.setattr(search.search.service, "long", held)
+        await press(pilot, "j", "j")
+        row = search.hits.selected
+        assert row is not None and not row.returned
+        await pilot.press("w")
+        await until(pilot, lambda: isinstance(pilot.app.screen, WhyNotScreen))
+        await pilot.press("enter")
+        answered.set()
+        await until(pilot, lambda: pilot.app.screen is search)
+        await settled(pilot)
+        assert search.search.view.changed_knobs() and "undoes it" in search.status_line.text
+
+
 async def test_keys_right_behind_a_query_are_about_its_own_hits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

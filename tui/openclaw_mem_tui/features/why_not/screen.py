@@ -86,6 +86,7 @@ class WhyNotScreen(WorkbenchScreen):
         self._drawn: WhyNot | None = None
         self._knobs = search.view.knobs  # those of the answer
         self.trouble = ""
+        self._applies = False  # the first change, once there is an answer
 
     def body(self) -> ComposeResult:
         yield Pane(id="asked")
@@ -125,6 +126,9 @@ class WhyNotScreen(WorkbenchScreen):
             self._text = await self._read(self.passage.path, self.passage.line, _LINES)  # needs no index
         self.changes.cursor = 0
         self.draw()
+        if self._applies:
+            self._applies = False
+            self.action_apply_change()
 
     async def _read(self, path: str, line: int, count: int) -> Excerpt | str:
         try:
@@ -210,8 +214,9 @@ class WhyNotScreen(WorkbenchScreen):
 
     @on(CursorList.Chosen)
     def action_apply_change(self) -> None:
-        if self.answer is None:
-            return  # the walk says so itself
+        if self.answer is None:  # the key was pressed sooner than the answer came
+            self._applies = not self.trouble
+            return
         if (change := self._change()) is None:
             self.search.say(f"no change of a knob is selected; {key('edit')} opens the note")
             return
@@ -234,7 +239,7 @@ class WhyNotScreen(WorkbenchScreen):
         self.run_in(partial(pick_passage, self, self._ask), "pick")
 
     def _ask(self, passage: Expected) -> None:
-        self.passage, self._chunk_id, self.answer = passage, None, None
+        self.passage, self._chunk_id, self.answer, self._applies = passage, None, None, False
         self.search_changed()
 
     def action_copy_location(self) -> None:
