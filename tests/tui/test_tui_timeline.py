@@ -218,7 +218,7 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
 
 async def test_without_sessions_a_sentence_says_so(tmp_path: Path) -> None:
     async with opened(of_talks(tmp_path, [])) as (pilot, screen):
-        assert "0 missed flushes" in shown(screen, "#facts")
+        assert "missed flushes are not known" in shown(screen, "#facts")
         state, long = screen.presenter.state, f"there are no transcripts: {'a/folder/' * 12} does not exist"
         assert state.whole is not None
         noted = replace(state, whole=replace(state.whole, notes=(long,)))
@@ -271,7 +271,7 @@ async def test_hostile_text_and_unknown_counts(tmp_path: Path) -> None:
 async def test_what_is_appended_is_shown_after_r(tmp_path: Path) -> None:
     talk = Talk().answer("a", 177_000)
     async with opened(of_talks(tmp_path, [talk])) as (pilot, screen):
-        assert "0 missed flushes" in shown(screen, "#facts")
+        assert "missed flushes are not known" in shown(screen, "#facts")
         folder = screen.search.service.settings.openclaw.sessions_dir
         talk.compaction().save(folder)
         await press(pilot, "r")

@@ -167,8 +167,8 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
         text = f"{counted_are(len(edits), 'file')} of an edit of a note that did not end."
         out.add("left-overs", "warning", text, map(str, edits), FIX)
     if damaged:
-        number = f"{counted_are(len(damaged), 'file')} kept of damaged indexes that were replaced"
-        text = f"{number} ({_megabytes(damaged)}). You can delete them."
+        number = f"Damaged indexes that were replaced are kept: {counted(len(damaged), 'file')}"
+        text = f"{number}, {_megabytes(damaged)}. You can delete them."
         out.add(
             "damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {files.quoted(damaged)}"
         )

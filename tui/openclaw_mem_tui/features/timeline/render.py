@@ -71,9 +71,10 @@ def facts(state: TimelineState, waits: Line, cells: int) -> list[Line]:
             else [line(("Transcripts and the event log are being read.", "dim"))]
         )
     missed = fmt.count(state.missed, "missed flush", "missed flushes")
+    known = (f"● {missed}", "good") if whole.sessions else ("· missed flushes are not known", "dim")
     first = line(
         " ",
-        (f"✗ {missed}", "bad strong") if state.missed else (f"● {missed}", "good"),
+        (f"✗ {missed}", "bad strong") if state.missed else known,
         (" (compacted without a flush before it)" if state.missed and cells >= 90 else "", "dim"),
         *line((" · ", ""), (f"! {state.skipped:,} skipped", "warn")) * (state.skipped > 0),
         (" (was due, did not run)" if state.skipped and cells >= 90 else "", "dim"),
