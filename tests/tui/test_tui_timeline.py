@@ -271,7 +271,7 @@ async def test_hostile_text_and_unknown_counts(tmp_path: Path) -> None:
 async def test_what_is_appended_is_shown_after_r(tmp_path: Path) -> None:
     talk = Talk().answer("a", 177_000)
     async with opened(of_talks(tmp_path, [talk])) as (pilot, screen):
-        assert "missed flushes are not known" in shown(screen, "#facts")
+        assert "0 missed flushes" in shown(screen, "#facts")
         folder = screen.search.service.settings.openclaw.sessions_dir
         talk.compaction().save(folder)
         await press(pilot, "r")
