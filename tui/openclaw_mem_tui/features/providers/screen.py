@@ -184,4 +184,4 @@ def _details(group: Sequence[ProviderState], state: ChainState, waits: Line, cel
     made, unused = render.detail(group, state, cells), render.grouped(state.links)[-1:]
     if not unused or unused[0][0].state != "skipped" or unused[0] == group:
         return made
-    return [*made, (), render.heading(unused[0], cells), *render.detail(unused[0], state, cells)]
+    return [*made, render.heading(unused[0], cells), *render.detail(unused[0], state, cells)]
