@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import functools
 import importlib.util
@@ -14,6 +15,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 import apsw
+import pytest
 from rich.console import RenderableType
 from textual._compositor import Compositor
 from textual.content import Content
@@ -31,6 +33,7 @@ from openclaw_mem_engine.ranking.pool import Candidate, CandidateList, ListRow, 
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import View, answered, asked
+from openclaw_mem_tui.service import Service
 from support.memories import copy_indexed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,6 +136,18 @@ async def press(pilot: Pilot[int], *keys: str) -> None:
         if not is_typing:
             await make.settled(pilot)
     _paint(pilot.app.screen._compositor, screen_stack=pilot.app._background_screens)
+
+
+def held(monkeypatch: pytest.MonkeyPatch, service: Service, name: str) -> asyncio.Event:
+    """Calls of a method of the service wait until the event is set."""
+    go_on, call = asyncio.Event(), getattr(service, name)
+
+    async def waits(*asked: Any, **options: Any) -> Any:
+        await go_on.wait()
+        return await call(*asked, **options)
+
+    monkeypatch.setattr(service, name, waits)
+    return go_on
 
 
 def lab(app: Workbench) -> SearchScreen:

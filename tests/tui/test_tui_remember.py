@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_world import LARGE, SMALL, frame, lab, press, settled, until
+from lab_world import LARGE, SMALL, frame, held, lab, press, settled, until
 from textual.events import Paste
 from textual.pilot import Pilot
 
@@ -387,13 +386,7 @@ async def test_the_key_of_the_editor_before_the_first_results_opens_the_first_of
     monkeypatch.setattr(Workbench, "suspend", lambda _app: nullcontext())
     monkeypatch.setenv("VISUAL", "true")
     async with running(tmp_path) as (pilot, screen):
-        found, retrieve = asyncio.Event(), screen.search.service.retrieve
-
-        async def held(*asked: Any, **options: Any) -> Any:
-            await found.wait()
-            return await retrieve(*asked, **options)
-
-        monkeypatch.setattr(screen.search.service, "retrieve", held)
+        found = held(monkeypatch, screen.search.service, "retrieve")
         screen.query_line.value = "cellar"
         await pilot.press("escape", "e", "e")
         assert screen.search.activity.said == "the first hit will be opened in your editor"

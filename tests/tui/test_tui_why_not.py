@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
-from typing import Any
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, frame, lab, press, settled, until
+from lab_world import LARGE, SMALL, frame, held, lab, press, settled, until
 from test_tui_lab import DRILL, running
 from textual.events import DescendantFocus
 from textual.pilot import Pilot
@@ -427,13 +425,7 @@ async def test_enter_before_the_answer_applies_the_first_change_once_it_is_there
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
-        answered, long = asyncio.Event(), search.search.service.long
-
-        async def held(*asked: Any, **options: Any) -> Any:
-            await answered.wait()
-            return await long(*asked, **options)
-
-        monkeypatch.setattr(search.search.service, "long", held)
+        answered = held(monkeypatch, search.search.service, "long")
         await press(pilot, "j", "j")
         row = search.hits.selected
         assert row is not None and not row.returned
@@ -450,13 +442,7 @@ async def test_keys_right_behind_a_query_are_about_its_own_hits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
-        found, retrieve = asyncio.Event(), search.search.service.retrieve
-
-        async def held(*asked: Any, **options: Any) -> Any:
-            await found.wait()
-            return await retrieve(*asked, **options)
-
-        monkeypatch.setattr(search.search.service, "retrieve", held)
+        found = held(monkeypatch, search.search.service, "retrieve")
         await press(pilot, "slash")
         await pilot.press(*"vlan", "enter", "w", "w")
         assert pilot.app.screen is search, "it is not answered yet"
