@@ -121,10 +121,10 @@ def own_layer(path: Path, environ: Mapping[str, str], only: Collection[str] = ()
     if only:
         values = {key: values[key] for key in only if key in values}
     if unknown := [key for key in values if key not in SETTINGS]:
-        told = [f"{printable(key)[:80]} is not a known key. {_advice(key)}" for key in unknown[:_NAMED]]
-        if more := len(unknown) - len(told):
-            told.append(f"{counted_are(more, 'other key')} not known.")
-        raise ConfigError(f"{path}: {' '.join(told)}")
+        named = [f"{printable(key)[:80]} is not a known key. {_advice(key)}" for key in unknown[:_NAMED]]
+        if more := len(unknown) - len(named):
+            named.append(f"{counted_are(more, 'other key')} not known.")
+        raise ConfigError(f"{path}: {' '.join(named)}")
     for key, value in values.items():
         where = f"{path}: {key}"
         known = SETTINGS[key]

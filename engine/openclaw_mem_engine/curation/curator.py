@@ -125,7 +125,7 @@ class Curator:
         return done
 
     def undo(self, done: Sequence[Written]) -> None:
-        """Take back what ``apply`` wrote, the last first. Raises NoteChanged when a note changed since."""
+        """Take back what ``apply`` wrote, the last first. Raises as ``NoteEditor.undo``."""
         for written in reversed(done):
             self.editor.undo(written.id)
 

@@ -15,12 +15,17 @@ def rescue() -> Line:
     return line((reach("repair"), "key"), (" repairs", "dim"))
 
 
+def damaged() -> Line:
+    """What is said instead of all that needs an index, which is damaged."""
+    return line(("This needs the index, which is damaged. ", "warn"), *rescue(), (" it.", "dim"))
+
+
 def unopened(phase: str, damage: object) -> Line:
     """What is said instead of all that needs an index, which could not be opened; () where it was."""
     if phase != "failed":
         return ()
     if damage is not None:
-        return line(("This needs the index, which is damaged. ", "warn"), *rescue(), (" it.", "dim"))
+        return damaged()
     again = line((reach("sync", "search"), "key"), (" tries again.", "dim"))
     return line(("This needs the index, which cannot be opened. ", "warn"), *again)
 

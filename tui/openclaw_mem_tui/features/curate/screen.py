@@ -20,7 +20,7 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
-from openclaw_mem_tui.render.damage import unopened
+from openclaw_mem_tui.render.damage import damaged
 from openclaw_mem_tui.render.reports import Done
 from openclaw_mem_tui.render.spans import Failed, Line, Reading
 from openclaw_mem_tui.sync_controller import Job
@@ -92,8 +92,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
     def draw_body(self) -> None:
         state = self.presenter.state
         low = self.low
-        activity = self.search.activity
-        waits = unopened("failed" if activity.damage is not None else activity.phase, activity.damage)
+        waits = damaged() if self.search.activity.damage is not None else self.waits
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, waits, cells, brief=low))
         nothing = partial(render.nothing, state)
         self.fill(self.candidates, "proposals", state.found, render.candidate_row, around=nothing)

@@ -111,7 +111,7 @@ def _words(text: str) -> list[str]:
 
 
 def _in_few_words(text: str, notes_of: Counter[str]) -> str:
-    """A sentence as somebody asks for it: the words that fewest notes have, of equal ones the longest. The
+    """A sentence as a query: the words that fewest notes have, of equal ones the longest. The
     whole sentence would return itself alone, by every ranking."""
     words = _WORD.findall(text)
     if len(words) <= _WORDS:

@@ -28,7 +28,7 @@ from openclaw_mem_tui.features.why_not import render
 from openclaw_mem_tui.features.why_not.expect import toggle
 from openclaw_mem_tui.features.why_not.picker import pick_passage
 from openclaw_mem_tui.render import status
-from openclaw_mem_tui.render.damage import unopened
+from openclaw_mem_tui.render.damage import damaged
 from openclaw_mem_tui.render.spans import Line, Reading, line, wrapped
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import WorkbenchScreen
@@ -156,7 +156,7 @@ class WhyNotScreen(WorkbenchScreen):
         if answer is None:
             self._drawn = None
             mark, text = ("✗ ", self.trouble) if self.trouble else ("◐ ", "Tracing the passage.")
-            waits = unopened("failed", activity.damage) if self.trouble and activity.damage else ()
+            waits = damaged() if self.trouble and activity.damage else ()
             said = waits or line((mark, "bad"), render.sentence(text))  # what is damaged, the notes say
             steps.show(lambda cells: wrapped(said, cells, 2))
             self.changes.show_wrapped((), partial(render.change_lines, self._knobs))
