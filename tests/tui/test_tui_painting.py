@@ -25,6 +25,7 @@ from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from textual.widget import Widget
 
+from openclaw_mem_tui.features.search import lab as features_lab
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.widgets import line_view, painting
@@ -38,7 +39,8 @@ DRILL = "which vlan does the router use"
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """``lines``, the lines rendered; ``NAME``, those of one widget; ``bars``, those of scroll bars;
-    ``styled``, widgets whose rules were looked up; ``layouts`` of the screen."""
+    ``styled``, widgets whose rules were looked up; ``layouts`` of the screen. However long a search takes,
+    its list is not dimmed meanwhile."""
     counts: Counter[str] = Counter()
     render, of_bar = Lines.render_line, LineBar.render_line
     styled, lay_out = Stylesheet.update_nodes, Screen._refresh_layout
@@ -60,6 +62,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         counts["layouts"] += 1
         lay_out(screen, *given, **options)
 
+    monkeypatch.setattr(features_lab, "_STALE_AFTER", 3600.0)
     monkeypatch.setattr(Lines, "render_line", render_line)
     monkeypatch.setattr(LineBar, "render_line", render_bar)
     monkeypatch.setattr(Stylesheet, "update_nodes", update_nodes)
