@@ -103,6 +103,7 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
 
     def draw_all(self) -> None:
         super().draw_all()
+        self.strip.changed()
         self._draw_numbers()
 
     def _activity_changed(self, before: status.Activity, now: status.Activity) -> None:
