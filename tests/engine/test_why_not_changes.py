@@ -121,7 +121,9 @@ def test_a_change_that_removes_a_result_comes_after_one_that_does_not() -> None:
     lost = [bool(change.lost) for change in changes]
     assert True in lost and False in lost and lost == sorted(lost)
     first = next(change for change in changes if change.lost)
-    assert first.lost == ("memory/a.md:1",) and any(change.how for change in changes if not change.lost), "the top one"
+    assert first.lost == ("memory/a.md:1",) and any(change.how for change in changes if not change.lost), (
+        "the top one"
+    )
 
 
 def test_a_change_that_works_by_keyword_rescue_says_so_and_comes_last() -> None:

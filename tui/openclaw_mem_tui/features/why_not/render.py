@@ -83,8 +83,8 @@ def _note(mark: str, text: str, cells: int) -> list[Line]:
 
 def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> list[Line]:
     """One change of knobs, the rank that it gives, how many other results come and go, and what its knobs do;
-    of the ``selected`` one also which results those are, of another one those that go, where its last line has
-    room."""
+    of the ``selected`` one also which results those are, of another one those that go, where its last line
+    has room."""
     mark = Span(*fmt.POINTER[selected])
     text = setting(change, knobs) + change.mark
     effect = fmt.join((fmt.numbers(change.effect), change.since))

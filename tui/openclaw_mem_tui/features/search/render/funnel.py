@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
-from openclaw_mem_engine.api import profile
+from openclaw_mem_engine.api import usual_knobs
 from openclaw_mem_tui.bindings import reach
 from openclaw_mem_tui.features.search.render.groups import packs
 from openclaw_mem_tui.features.search.render.knobs import changed_words, knob_value
@@ -140,13 +140,15 @@ def strip(
     cells: int,
     trace: Trace | None = None,
     *,
+    backend: str = "",
     taught: bool = False,
     resets: bool = True,
 ) -> Line:
-    """The knobs that matter most in one line: the profile and which knobs are configured otherwise; what
-    differs from the configuration is there too, and bold. No weights where the ``trace`` has lists of one
-    kind alone, whose score counts in full, and no reranking or min score as configured where it has no
-    effect. ``taught``: a lesson has set the knobs; ``resets``: a key resets them."""
+    """The knobs that matter most in one line: the profile and which knobs are configured otherwise than the
+    ``backend`` has them; what differs from the configuration is there too, and bold. No weights where the
+    ``trace`` has lists of one kind alone, whose score counts in full, and no reranking or min score as
+    configured where it has no effect. ``taught``: a lesson has set the knobs; ``resets``: a key resets
+    them."""
 
     named = set[str]()
 
@@ -155,7 +157,7 @@ def strip(
         changed = any(getattr(knobs, n) != getattr(defaults, n) for n in names)
         return Span(text, "strong accent" if changed else "dim", f"knob('{names[0]}')")
 
-    original = profile(defaults.profile)
+    original = usual_knobs(defaults.profile, backend)
     configured = defaults.changes_from(original) if knobs.profile == defaults.profile else {}
     kept = {name: value for name, value in configured.items() if getattr(knobs, name) == value}
     shown = list[Span]()
