@@ -18,8 +18,8 @@ from openclaw_mem_engine.workspace.listing import unlisted_notes
 from openclaw_mem_engine.workspace.rules import source_of
 
 #: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it. ``gone`` (deleted), ``unlisted`` (on
-#: disk, no longer included): the next sync removes it. ``stale``: as on disk, but the index was built with other
-#: settings, and the next sync builds it anew. ``refused``: it holds no text that can be indexed.
+#: disk, no longer included): the next sync removes it. ``stale``: as on disk, but the index was built with
+#: other settings, and the next sync builds it anew. ``refused``: it holds no text that can be indexed.
 #: ``excluded``: by a rule or a setting, or because it cannot be read.
 FileState = Literal["indexed", "changed", "new", "gone", "unlisted", "stale", "refused", "excluded"]
 #: Each in words, in the order in which they are shown: what needs attention first.
