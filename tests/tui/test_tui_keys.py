@@ -277,7 +277,7 @@ async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: P
             view().knobs == before and "undo: back to min score .35; Z redoes it" in screen.status_line.text
         )
         await press(pilot, "z")
-        assert "nothing to undo" in screen.status_line.text
+        assert "nothing more to undo; Z redoes the last step" in screen.status_line.text
         await press(pilot, "Z")
         assert view().knobs == after
         at = screen.strip.text.index("U reset")

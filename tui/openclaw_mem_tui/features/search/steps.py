@@ -19,8 +19,7 @@ def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
     steps, before = lab.search.steps, lab.search.view.tried
     back = word == "undo"
     if (after := (steps.undo if back else steps.redo)(before)) is None:
-        notes = f": no knob or fault was changed; {key('undo_edit')} undoes a change of notes"
-        return f"nothing to {word}{notes * back}"
+        return _nothing(lab.search) if back else "nothing to redo"
     if after.faults != before.faults:
         lab.switch_faults(after.faults, by_step=True)
         changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"
@@ -29,6 +28,17 @@ def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
         changed = f"{'back to ' * back}{changed_words(before.knobs, after.knobs)}"
     other = f"{key('redo_knob')} redoes it" if back else f"{key('undo_knob')} undoes it"
     return f"{word}: {changed}; {other}{_kept(lab.search) if after.knobs != before.knobs else ''}"
+
+
+def _nothing(search: SearchPresenter) -> str:
+    """That there is no step to undo, and what else takes a change back."""
+    view = search.view
+    if search.steps.undone:
+        return f"nothing more to undo; {key('redo_knob')} redoes the last step"
+    other = f"{key('undo_edit')} undoes a change of notes"
+    if view.knobs != view.defaults and not view.shown_faults:
+        other = f"{key('reset_all')} resets the knobs to the configuration"
+    return f"nothing to undo: there is no step of a knob or a fault; {other}"
 
 
 def _kept(search: SearchPresenter) -> str:
