@@ -93,6 +93,7 @@ def test_wrapping_loses_nothing_and_fits(text: str, width: int) -> None:
         ("one and/or two", 8, ["one ", "and/or ", "two"]),
         ("nas サーバーの設定を。", 12, ["nas サーバー", "の設定を。"]),
         ("サーバー、設定", 9, ["サーバ", "ー、設定"]),
+        ("大人「設定」", 7, ["大人", "「設", "定」"]),
     ],
 )
 def test_a_line_is_cut_where_a_word_or_a_wide_letter_ends_or_after_a_slash(

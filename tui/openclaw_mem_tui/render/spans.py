@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
+from unicodedata import category
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
@@ -136,6 +137,11 @@ def spread(start: Sequence[Span], end: Sequence[Span], cells: int) -> Line:
     return (*fit(start, room), *end)
 
 
+def _parts(before: str, wide: str) -> bool:
+    """Whether a line may end before a wide character: a letter or an opening bracket, not behind another."""
+    return (wide.isalpha() or category(wide) == "Ps") and category(before) != "Ps"
+
+
 @lru_cache(512)  # a move of the selection draws most lines of a note again
 def wrap_spans(text: str, width: int, indent: int = 0) -> Sequence[tuple[int, int]]:
     """Lines of at most ``width`` cells (after the first: ``indent`` less), cut at spaces or before a wide
@@ -149,7 +155,7 @@ def wrap_spans(text: str, width: int, indent: int = 0) -> Sequence[tuple[int, in
     index = 0
     while index < len(text):
         cells = get_character_cell_size(text[index])
-        if cells > 1 and text[index].isalpha():
+        if cells > 1 and _parts(text[index - 1], text[index]):
             after_space = index
         if used + cells > width and text[index] != " ":
             cut = after_space if after_space > start else max(index, start + 1)
