@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.knobs import configured_knobs as configured_knobs
     from openclaw_mem_engine.config.knobs import knobs_as_settings as knobs_as_settings
     from openclaw_mem_engine.config.knobs import ranking_knobs as ranking_knobs
+    from openclaw_mem_engine.config.knobs import usual_knobs as usual_knobs
     from openclaw_mem_engine.config.load import load_settings as load_settings
     from openclaw_mem_engine.config.load import with_backend as with_backend
     from openclaw_mem_engine.config.own_file import SettingsEdit as SettingsEdit
@@ -112,6 +113,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.profiles import SELECTABLE as SELECTABLE
     from openclaw_mem_engine.ranking.profiles import changed as changed
     from openclaw_mem_engine.ranking.profiles import profile as profile
+    from openclaw_mem_engine.ranking.query_words import STOP_WORDS as STOP_WORDS
     from openclaw_mem_engine.ranking.stages.decay import age_of as age_of
     from openclaw_mem_engine.ranking.trace import Drop as Drop
     from openclaw_mem_engine.ranking.trace import Operand as Operand

@@ -33,6 +33,18 @@ def test_changed_files_come_first_with_what_to_do(call: Call, world: World) -> N
     assert call("files", "--changed", "--json").json["files"] == []
 
 
+def test_files_of_an_index_with_other_settings_are_stale(call: Call, world: World) -> None:
+    call("index")
+    other = ("--provider", "ollama")
+    said = call("files", *other).out
+    rows = said.splitlines()[:-1]
+    assert rows and all(row.startswith("stale ") for row in rows) and "built with other settings" in said
+    assert {row["state"] for row in call("files", "--changed", "--json", *other).json["files"]} == {"stale"}
+    world.write("memory/later.md", "# Later\n")
+    assert call("files", *other).out.startswith("not indexed  memory/later.md")
+    assert {row["state"] for row in call("files", "--json").json["files"]} == {"indexed", "new"}
+
+
 def test_chunks_tell_lines_sizes_and_what_is_shared(call: Call, world: World) -> None:
     long = "".join(f"On day {day} the tank held {day * 7} litres.\n" for day in range(150))
     (world.workspace / "memory" / "tank.md").write_text(long + "\tend \x1b[2J\n")

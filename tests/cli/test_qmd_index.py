@@ -42,6 +42,15 @@ def test_configured_collections_are_changed_where_they_are_configured(qmd: Call)
     assert "Context: Garden" in qmd("qmd", "search", "tomatoes", "-c", names[2]).out
 
 
+def test_files_lists_what_is_excluded_and_says_what_it_does_not_list(qmd: Call) -> None:
+    rows = {row["path"]: (row["state"], row["why"]) for row in qmd("files", "--json").json["files"]}
+    assert rows["memory/blank.md"] == ("excluded", "is blank")
+    *lines, unlisted, _ = qmd("files").out.splitlines()
+    assert len(lines) == len(rows)
+    assert any(line.startswith("excluded ") and line.endswith(" is blank") for line in lines)
+    assert unlisted.startswith("Not listed: hidden files, ")
+
+
 def test_every_change_of_a_collection_is_json_too(qmd: Call, world: World) -> None:
     world.write("one/a.md", "The kingfisher.\n")
     add = ("qmd", "collection", "add", str(world.workspace / "one"), "--name", "birds", "--json")

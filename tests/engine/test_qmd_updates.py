@@ -98,14 +98,15 @@ def test_what_is_no_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (root / "bad.md").unlink()
         (again,) = store.update().collections
         assert (again.new, again.unchanged, again.removed) == (1, 2, 0)
-        assert [one.path for one in again.skipped] == ["out.md"]
+        assert {one.path for one in again.skipped} == {"out.md", "drafts"}
         write_files(root, {"blank.md": ""})
         (again,) = store.update().collections
         assert (again.new, again.unchanged, again.removed) == (0, 2, 1)
         assert store._db.read("SELECT path FROM openclaw_mem_files WHERE refusal <> ''") == [("blank.md",)]
         write_files(root, {"blank.md": "heron"})
         assert counts(store) == (1, 0, 2, 0)
-    assert reasons.keys() == {"blank.md", "bad.md", "out.md"}
+    assert reasons.keys() == {"blank.md", "bad.md", "out.md", "drafts"}
+    assert reasons["drafts"] == "is ignored by a pattern of its collection"
     assert "leads out of the collection" in reasons["out.md"] and "not UTF-8" in reasons["bad.md"]
 
 

@@ -176,9 +176,9 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
 def size(
     knobs: Knobs, found: Change, stage: str = ""
 ) -> tuple[bool, bool, bool, bool, bool, bool, int, bool, int, float]:
-    """What changes are ordered by: those that do not work by the score last, before them those that make the
-    pool smaller, before these those that the agent cannot be configured with, then those of the mode, then
-    those that remove results, then those that ask for more, then by the results that are lost, those of the
+    """What changes are ordered by: those that remove results last, before them those that do not work by the
+    score, before these those that make the pool smaller, then those that the agent cannot be configured with,
+    then those of the mode, then those that ask for more, then by the results that are lost, those of the
     stage first, by rank, by the part of the ranges."""
     then = knobs.set(found.set)
     fewer = then.candidates < knobs.candidates
@@ -202,7 +202,7 @@ def size(
     lost = len(found.lost)
     no_own_score, mode = bool(found.how), "mode" in change
     other = not {*change} & READS.get(stage, frozenset())
-    return no_own_score, fewer, found.only_here, mode, lost > 0, asks, lost, other, found.rank, sum(parts)
+    return lost > 0, no_own_score, fewer, found.only_here, mode, asks, lost, other, found.rank, sum(parts)
 
 
 def true_how(trace: Trace, rank: int, chunks: set[str], before: Trace) -> str:

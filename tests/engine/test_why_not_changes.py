@@ -115,14 +115,27 @@ def test_what_the_agent_can_be_configured_with_is_named_first_and_is_looked_for_
     )
 
 
+def test_a_change_that_removes_a_result_comes_after_one_that_does_not() -> None:
+    lists = (vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("b", 3.0)]))
+    changes = searched(lists)[0].changes()
+    lost = [bool(change.lost) for change in changes]
+    assert True in lost and False in lost and lost == sorted(lost)
+    first = next(change for change in changes if change.lost)
+    assert first.lost == ("memory/a.md:1",) and any(change.how for change in changes if not change.lost), (
+        "the top one"
+    )
+
+
 def test_a_change_that_works_by_keyword_rescue_says_so_and_comes_last() -> None:
     changes = searched((vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("b", 3.0)])))[0].changes()
     how = {name: change.how for change in changes for name in change.set}
     assert how["min_score"] == "" == how["fusion"]
     assert "vector_weight" not in how, "with it no score reaches the minimum: left out beside the others"
     assert how["keyword_rescue"] == "works by keyword rescue: 0.220 is below min score 0.35"
-    assert [bool(change.how) for change in changes] == sorted(bool(change.how) for change in changes)
-    assert changes[-1].to_dict()["how"] == changes[-1].how
+    order = [(bool(change.lost), bool(change.how)) for change in changes]
+    assert order == sorted(order), "of those that remove the same"
+    (rescued,) = [change for change in changes if {*change.set} == {"keyword_rescue"}]
+    assert rescued.to_dict()["how"] == rescued.how
 
 
 def test_a_smaller_pool_comes_after_plain_changes_and_another_score_is_said() -> None:

@@ -214,6 +214,18 @@ async def test_a_key_in_an_empty_list_moves_nothing(tmp_path: Path) -> None:
 # -- other notes --------------------------------------------------------------------------------------------
 
 
+async def test_a_key_that_a_note_has_not_names_the_screen_below_it(tmp_path: Path) -> None:
+    async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
+        await press(pilot, "enter", "z")
+        chunks = pilot.app.screen
+        assert isinstance(chunks, ChunksScreen)
+        assert "z does nothing here; on 5 curate: undo the last step" in chunks.status_line.text
+        await press(pilot, "s")
+        assert "s does nothing here; on 1 lab: mode" in chunks.status_line.text
+        await press(pilot, "escape")
+        assert pilot.app.screen is screen
+
+
 async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> None:
     async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
         assert len(screen.presenter.state.found) == 1

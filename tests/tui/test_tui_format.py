@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import balanced, diff_lines, hanging, line, text_of, width, wrapped
+from openclaw_mem_tui.render.spans import (
+    balanced,
+    diff_lines,
+    hanging,
+    line,
+    text_of,
+    width,
+    wrap_spans,
+    wrapped,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +78,7 @@ def test_padding_and_cropping_are_exact_in_cells(text: str, width: int) -> None:
 
 @given(st.text(alphabet="ab 日é/", max_size=80), st.integers(2, 30))
 def test_wrapping_loses_nothing_and_fits(text: str, width: int) -> None:
-    spans = fmt.wrap_spans(text, width)
+    spans = wrap_spans(text, width)
     assert "".join(text[a:b] for a, b in spans) == text
     for a, b in spans:
         assert cell_len(text[a:b].rstrip()) <= width
@@ -82,10 +91,15 @@ def test_wrapping_loses_nothing_and_fits(text: str, width: int) -> None:
         ("see /home/ines/quillfern/memory", 20, ["see ", "/home/ines/", "quillfern/memory"]),
         ("a/bcdefghijklmnop", 8, ["a/bcdefg", "hijklmno", "p"]),
         ("one and/or two", 8, ["one ", "and/or ", "two"]),
+        ("nas サーバーの設定を。", 12, ["nas サーバー", "の設定を。"]),
+        ("サーバー、設定", 9, ["サーバ", "ー、設定"]),
+        ("大人「設定」", 7, ["大人", "「設", "定」"]),
     ],
 )
-def test_a_path_longer_than_a_line_is_cut_after_a_slash(text: str, width: int, lines: list[str]) -> None:
-    assert [text[a:b] for a, b in fmt.wrap_spans(text, width)] == lines
+def test_a_line_is_cut_where_a_word_or_a_wide_letter_ends_or_after_a_slash(
+    text: str, width: int, lines: list[str]
+) -> None:
+    assert [text[a:b] for a, b in wrap_spans(text, width)] == lines
 
 
 def test_crop_left_keeps_the_end_of_a_path() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import lab_world as world
@@ -110,9 +109,18 @@ def test_strip_marks_what_differs() -> None:
         strong = [span.text for span in line if "strong" in span.role]
         assert strong == ["decay 30 d", "snippet chars 60"], "every change that is counted"
         assert "2 changes · U reset all" in spans.text_of(line)
-    many = spans.text_of(funnel.strip(profile("workbench"), Knobs(), 160))
-    assert re.search(r"\d+ changes, \d+ not shown · U reset all", many), "more than a line holds"
-    assert " changes · U reset all" in spans.text_of(funnel.strip(profile("workbench"), Knobs(), 120))
+    ours = profile("workbench")
+    names = ours.changed_names(Knobs())
+    for cells in (118, 160, 240, 600):
+        many = spans.text_of(funnel.strip(ours, Knobs(), cells))
+        lists = ", ! lists them" * (cells < 600)
+        assert many.endswith(f" changes{lists} · U reset all "), "more than a line holds"
+        assert f" {len(names)} changes" in many and "…" not in many
+    assert " │ BM25 score max │ vector score minmax │ " in many and " │ snippet packed " in many, (
+        "where it does"
+    )
+    listed = " ".join(texts(above.in_full(world.view(ours, Knobs()), 80)).split())
+    assert all(knobs.knob_value(name, ours) in listed for name in names), "what the key lists"
     moved = Knobs().set({"vector_weight": 0.5})
     assert " 1 change · " in spans.text_of(funnel.strip(moved, Knobs(), 120)), "the weights move together"
     assert knobs.changed_words(Knobs(), moved) == "vector weight .50"
@@ -150,6 +158,13 @@ def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:
     assert "profile  documented, 1 change │" in low, "where there is no room for its name"
     assert "profile  documented │" in spans.text_of(funnel.strip(configured, Knobs(), 120))
     assert "documented with snippet chars 1000" in texts(knobs.hint("profile", 100, configured))
+    own = profile("qmd-documented").set({"snippet_chars": 700})
+    for backend, changed in (("qmd", False), ("builtin", True)):
+        said = (
+            texts([funnel.strip(own, own, 120, backend=backend)]),
+            texts(knobs.hint("profile", 100, own, 0, backend)),
+        )
+        assert [" with snippet chars 700" in text for text in said] == [changed, changed]
 
 
 def test_the_top_names_the_workspace_whole_or_not_at_all() -> None:

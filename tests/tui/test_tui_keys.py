@@ -277,7 +277,7 @@ async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: P
             view().knobs == before and "undo: back to min score .35; Z redoes it" in screen.status_line.text
         )
         await press(pilot, "z")
-        assert "nothing to undo" in screen.status_line.text
+        assert "nothing more to undo; Z redoes the last step" in screen.status_line.text
         await press(pilot, "Z")
         assert view().knobs == after
         at = screen.strip.text.index("U reset")
@@ -407,6 +407,42 @@ async def test_the_panel_names_the_keys_that_work_on_its_knobs(tmp_path: Path, s
         assert not screen.knobs_open and screen.hits.has_focus
 
 
+async def test_tab_moves_among_the_panes_that_take_keys_and_not_to_the_query(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        await press(pilot, "p", "tab")
+        assert screen.knobs_open and screen.hits.has_focus
+        await press(pilot, "tab")
+        assert screen.knob_panel.has_focus
+        await press(pilot, "shift+tab", "shift+tab", "escape", "shift+tab", "g")
+        assert screen.preview.max_scroll_y > 0
+        cursor, top = screen.hits.cursor, screen.preview.scroll_offset.y
+        assert screen.preview.has_focus and top == 0
+        await press(pilot, "j", "j", "k")
+        assert screen.preview.scroll_offset.y == 1 and screen.hits.cursor == cursor
+        await press(pilot, "G")
+        assert screen.preview.scroll_offset.y == screen.preview.max_scroll_y
+        await press(pilot, "ctrl+u")
+        assert 0 < screen.preview.scroll_offset.y < screen.preview.max_scroll_y
+        await press(pilot, "n")
+        assert screen.hits.cursor == cursor + 1, "keys of the screen are the same"
+        await pilot.resize_terminal(*SMALL)
+        await settled(pilot)
+        assert screen.hits.has_focus, "a pane that is not shown has no keys"
+        await press(pilot, "slash", "tab")
+        assert screen.hits.has_focus
+        await press(pilot, "tab", "j")
+        assert screen.preview.is_on_screen and screen.hits.has_focus and screen.hits.cursor == cursor + 2
+        assert screen.search.view.query == DRILL
+        await pilot.resize_terminal(*LARGE)
+        await press(pilot, "0", "escape", "shift+tab")
+        assert (
+            screen.hits.has_focus and "keys move in the chunks alone; p opens" in screen.search.activity.said
+        )
+
+
 def test_a_key_means_the_same_on_every_screen() -> None:
     """What shares a key is one thing to do; copying shares none with what changes the index."""
     shared = {
@@ -415,6 +451,7 @@ def test_a_key_means_the_same_on_every_screen() -> None:
         "e": {"edit", "edit_proposal"},
         "esc": {"cancel", "leave"},
         "tab": {"next_list", "next_pane"},
+        "shift+tab": {"previous_list", "previous_pane"},
         "v": {"columns", "order", "kinds", "which"},
         "w": {"why_not", "close_why_not"},
         "W": {"why_not_any", "pick_passage"},

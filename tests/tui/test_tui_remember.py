@@ -105,7 +105,14 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         assert "A undo write" in screen.query_one(KeyBar).text
         await press(pilot, "right")
         assert "A keep" in screen.query_one(KeyBar).text
-        await press(pilot, "z", "escape", "z", "A")
+        await press(pilot, "z")
+        assert "keeps" not in screen.search.activity.said, "the knobs that were written are back"
+        await press(pilot, "escape", "z")
+        kept = f"; {ours.name} keeps decay on, min score .10: A undoes that write"
+        assert screen.search.activity.said == f"undo: back to decay off, min score .50; Z redoes it{kept}"
+        await press(pilot, "Z")
+        assert "keeps" not in screen.search.activity.said
+        await press(pilot, "z", "A")
         assert "The agent is not affected" in asked(pilot) and "x c copies the knobs" in asked(pilot)
         assert "- decay = true" in asked(pilot), "back to the knobs before: that is the undo, no other write"
         await press(pilot, "enter")
@@ -119,7 +126,12 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         assert any("redo the last change" in frame(widget) for widget in pilot.app.screen.query("*"))
         await press(pilot, "escape", "Z", "A")
         assert "+ decay = true" in asked(pilot)
-        await press(pilot, "enter", "z")
+        await press(pilot, "enter")
+        screen.tune(knobs.set({"mmr": True}))
+        screen.tune(knobs.set({"mmr": True, "max_results": 3}))
+        await press(pilot, "z")
+        assert screen.search.activity.said.endswith(f"; {ours.name} keeps MMR off: A writes these knobs")
+        await press(pilot, "z", "z")
         ours.write_text(ours.read_text() + "# since\n", "utf-8")
         await press(pilot, "A")
         assert "+ decay = false" in asked(pilot), "modified since: what is left is to write the values"
@@ -203,6 +215,8 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
             in screen.search.continued
         )
         assert screen.search.history.queries[-1] == "router cellar"
+        await press(pilot, "z")
+        assert "there is no step of a knob or a fault; U resets the knobs" in screen.search.activity.said
         await press(pilot, "0")
         view = screen.search.view
         assert not view.query and not view.changed_knobs() and view.pin is None

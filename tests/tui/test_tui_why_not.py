@@ -410,6 +410,11 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     assert len(text_of(broken[-1]).split()) > 1, "no number is alone in a line"
     rows = change_lines(knobs, Change({"decay": True}, 3, gained=("a.md:1",)), 80, False)
     assert text_of(rows[1]) == "    adds 1 other result (older dated notes count less)", "below"
+    lost = Change({"decay": True}, 3, lost=("a.md:1", "b.md:5", "c.md:9"))
+    *_, last = (text_of(row) for row in change_lines(knobs, lost, 140, False))
+    assert last.rstrip().endswith(" · removes: a.md:1, b.md:5 and 1 more"), "also where it is not selected"
+    assert "a.md" not in "".join(text_of(row) for row in change_lines(knobs, lost, 60, False)), "no room"
+    assert " removes: a.md:1" in text_of(change_lines(knobs, lost, 60, True)[-1])
     off = change_lines(Knobs().set({"decay": True}), Change({"decay": False}, 1), 120, False)
     assert text_of(off[1]) == "    (when on: older dated notes count less)", "not what the change does"
     long = Change({"lexical_form": "and", "max_results": 12, "decay": True}, 1)

@@ -41,6 +41,7 @@ from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import mixed_variables, textual_theme
 from openclaw_mem_tui.user_keys import take_keys
+from openclaw_mem_tui.widgets.edges import tab_of
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Settings, WorkbenchState
@@ -287,7 +288,7 @@ class Workbench(App[int]):
             sign = (event.character or "").strip() if event.is_printable else ""
             here = {screen.WHERE, "lists", screen.key_place()}
             acts = partial(screen.check_action, parameters=())
-            if said := unused(event.key, sign or event.key, here, acts):
+            if said := unused(event.key, sign or event.key, here, acts, tab_of(screen)):
                 screen.tell(said)
 
     def action_help_quit(self) -> None:

@@ -46,6 +46,7 @@ _UNDO_EDIT = "undo the last change of notes by openclaw-mem, after confirmation"
 _FILTER = "filter the list by words; esc clears it"
 _MATCHES = "next, previous match of a filter, or row"
 _NEXT_LIST = "next, previous list"
+_PANE_AFTER = "next pane: chunks, knobs, a text that scrolls (one column: the other text)"
 _COMPARE = "compare in the lab: the last query against the baseline"
 _OTHER_LINE = "another line of the memory"
 _EDIT = "open the note in your editor, at the line"
@@ -86,7 +87,8 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action(
             "previous_list", "shift+tab", "previous list", _SEVERAL, run="next_list(-1)", back="next_list"
         ),
-        Action("next_pane", "tab", "next pane (narrow), next focus (wide)"),
+        Action("next_pane", "tab", _PANE_AFTER, run="next_pane(1)", both="next, previous pane"),
+        Action("previous_pane", "shift+tab", "previous pane", run="next_pane(-1)", back="next_pane"),
         Action("scroll_down", "J", f"{_PANE} down", _ALL, "scroll", 13, run="scroll_pane(3)", both=_PANE),
         Action("scroll_up", "K", f"{_PANE} up", _ALL, run="scroll_pane(-3)", back="scroll_down"),
         Action("leave", "escape", "stop the running task, or go back", _LISTS, "back", 2),
@@ -251,18 +253,21 @@ def listed(where: str) -> tuple[Action, ...]:
     return tuple(a for a in actions() if a.shown and here & a.parts)
 
 
-def unused(pressed: str, sign: str, here: Set[str], acts: Callable[[str], bool | None]) -> str:
-    """That a key does nothing on a screen with the parts ``here``, and what it does on another one; "" when
-    it ``acts`` here, or is neither printed nor a key of ours. ``pressed`` is its name, ``sign`` how it is
-    displayed. One line holds it."""
+def unused(
+    pressed: str, sign: str, here: Set[str], acts: Callable[[str], bool | None], below: str = ""
+) -> str:
+    """That a key does nothing on a screen with the parts ``here``, and what it does on another one: on the
+    one ``below``, to which esc leads back, if it does anything there. "" when it ``acts`` here, or is neither
+    printed nor a key of ours. ``pressed`` is its name, ``sign`` how it is displayed. One line holds it."""
     found = [a for a in actions() if pressed in a.keys.split(",")]
     works = any((a.where == "everywhere" or here & a.parts) and acts(a.id) for a in found)
     if works or not (found or len(sign) == 1):
         return ""
     places = {entry.name: f"on {entry.key} {entry.tab}" for entry in SCREENS}
     places["knobs"] = f"in the knob panel ({key('knobs')} on {SCREENS[0].key} {SCREENS[0].tab})"
-    others = ((place, a) for a in found for name, place in places.items() if name in a.parts - here)
-    elsewhere = (f"{place}: {_CLAUSE.split(a.both or a.help)[0]}" for place, a in others)
+    others = [(name, a) for a in found for name in places if name in a.parts - here]
+    others.sort(key=lambda other: other[0] != below)
+    elsewhere = (f"{places[name]}: {_CLAUSE.split(a.both or a.help)[0]}" for name, a in others)
     return f"{sign} does nothing here; " + next(elsewhere, f"{key('help')} lists the keys")
 
 

@@ -182,15 +182,12 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
 
 
 def _profile(answer: Answer) -> str:
-    """The profile's name and what was changed of it, not counting what the backend itself changes."""
-    from openclaw_mem_engine.config.qmd import QmdLimits
+    """The profile's name and what was changed of it."""
+    from openclaw_mem_engine.config.knobs import usual_knobs
     from openclaw_mem_engine.ranking.knob_spec import knob_words
-    from openclaw_mem_engine.ranking.profiles import profile
 
     knobs = answer.trace.knobs
-    changes = knobs.changes_from(profile(knobs.profile))
-    if answer.pool.backend == "qmd" and knobs.snippet_chars == QmdLimits().max_snippet_chars:
-        changes.pop("snippet_chars", None)
+    changes = knobs.changes_from(usual_knobs(knobs.profile, answer.pool.backend))
     listed = ", ".join(f"{knob_words(name)} {knob_text(name, value)}" for name, value in changes.items())
     return f"{knobs.profile} with {listed}" if listed else knobs.profile
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from openclaw_mem_engine.config.qmd import QmdLimits
 from openclaw_mem_engine.config.settings import Origin, Settings
 from openclaw_mem_engine.ranking.profiles import QMD_DOCUMENTED, QMD_PROCESS, profile, selected
 
@@ -30,13 +31,23 @@ def own_knobs(settings: Settings, name: str | None = None) -> Knobs:
 def process_knobs(settings: Settings, base: Knobs | None = None) -> Knobs:
     """The ranking of the QMD backend, within ``memory.qmd.limits``: of the external program's answers their
     own order, in process the documented pipeline. ``base`` replaces either."""
-    limits = settings.qmd.limits
-    wanted = {
+    wanted = {**_limited(settings.qmd.limits), **_ours(settings)}
+    return (base or (QMD_PROCESS if settings.qmd_process else QMD_DOCUMENTED)).set(wanted)
+
+
+def _limited(limits: QmdLimits) -> dict[str, KnobValue]:
+    """The limits of an answer of the QMD backend as knobs."""
+    return {
         "max_results": min(200, limits.max_results),
         "snippet_chars": min(20_000, max(40, limits.max_snippet_chars)),
-        **_ours(settings),
     }
-    return (base or (QMD_PROCESS if settings.qmd_process else QMD_DOCUMENTED)).set(wanted)
+
+
+def usual_knobs(name: str, backend: str) -> Knobs:
+    """A profile as this backend has it without any configuration, which changes are counted against."""
+    usual = profile(name)
+    ranks = backend == "qmd" and name in (QMD_PROCESS.profile, QMD_DOCUMENTED.profile)
+    return usual.set(_limited(QmdLimits())) if ranks else usual
 
 
 def ranking_knobs(settings: Settings, pool: Pool, knobs: Knobs) -> Knobs:

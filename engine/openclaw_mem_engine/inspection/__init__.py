@@ -18,15 +18,17 @@ from openclaw_mem_engine.workspace.listing import unlisted_notes
 from openclaw_mem_engine.workspace.rules import source_of
 
 #: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it. ``gone`` (deleted), ``unlisted`` (on
-#: disk, no longer included): the next sync removes it. ``refused``: it holds no text that can be indexed.
+#: disk, no longer included): the next sync removes it. ``stale``: as on disk, but the index was built with
+#: other settings, and the next sync builds it anew. ``refused``: it holds no text that can be indexed.
 #: ``excluded``: by a rule or a setting, or because it cannot be read.
-FileState = Literal["indexed", "changed", "new", "gone", "unlisted", "refused", "excluded"]
+FileState = Literal["indexed", "changed", "new", "gone", "unlisted", "stale", "refused", "excluded"]
 #: Each in words, in the order in which they are shown: what needs attention first.
 FILE_WORDS: Mapping[FileState, str] = {
     "changed": "modified",
     "new": "not indexed",
     "gone": "deleted",
     "unlisted": "not included",
+    "stale": "stale",
     "refused": "excluded",
     "excluded": "excluded",
     "indexed": "up to date",
@@ -107,6 +109,9 @@ def overview(
     in_file = store.location == str(store.path) and store.path.exists()  # one may be left of before a server
     whole = store.path.stat().st_size if in_file else 0
     empty = freshness.state == "empty"
+    rows = _rows(settings, store, changes, skipped, empty=empty)
+    if rebuilt:
+        rows = [replace(row, state="stale") if row.state == "indexed" else row for row in rows]
     return Overview(
         store.location,
         whole,
@@ -118,7 +123,7 @@ def overview(
         wanted,
         tuple(present.differences(wanted)) if present is not None and rebuilt else (),
         freshness,
-        tuple(_grown(settings, row) for row in _rows(settings, store, changes, skipped, empty=empty)),
+        tuple(_grown(settings, row) for row in sorted(rows, key=_order)),
         unlisted_notes(settings),
     )
 
@@ -126,7 +131,7 @@ def overview(
 def _rows(
     settings: Settings, store: IndexStore, changes: Changes, skipped: Iterable[SkippedFile], *, empty: bool
 ) -> list[FileRow]:
-    """One row for each file, by state, then by path. ``empty``: the index is gone, with all it knew."""
+    """One row for each file. ``empty``: the index is gone, with all it knew."""
     known, chunks = dict(store.files()), {} if empty else store.chunk_counts()
 
     def indexed(file: IndexedFile, state: FileState, why: str = "") -> FileRow:
@@ -166,7 +171,11 @@ def _rows(
         for path, file in excluded.items()
         if path not in listed
     ]
-    return sorted(rows, key=lambda row: (FILE_STATES.index(row.state), row.path))
+    return rows
+
+
+def _order(row: FileRow) -> tuple[int, str]:
+    return FILE_STATES.index(row.state), row.path
 
 
 def _grown(settings: Settings, row: FileRow) -> FileRow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.inspection import FILE_STATES, FileRow, Overview
+from openclaw_mem_engine.inspection import FILE_STATES, FileRow, FileState, Overview
 from openclaw_mem_engine.model import Freshness
 from openclaw_mem_engine.providers.base import Embedder, space_of
 from openclaw_mem_engine.qmd.collections import Collection
@@ -15,6 +15,9 @@ from openclaw_mem_engine.stores.qmd.file_records import Known
 from openclaw_mem_engine.stores.qmd.scanning import FoundFile
 from openclaw_mem_engine.stores.qmd.store import QmdStore
 from openclaw_mem_engine.stores.qmd.updating import Differences
+
+#: What a scan passes over without a look.
+_NOT_LISTED = "Not listed: hidden files, folders of tools, linked folders, and files that no pattern matches."
 
 
 def overview(
@@ -51,6 +54,7 @@ def overview(
         (),
         freshness,
         tuple(rows.values()),
+        _NOT_LISTED,
     )
 
 
@@ -71,22 +75,14 @@ def _rows(
         yield _changed(shown(file.path), collection, file, documents.pop(file.path, None))
     for skipped in seen.skipped:
         before = documents.pop(skipped.path, None)
-        if not skipped.by_rule:
-            kept = (1, None, before.size, None, before.hash) if before else (0, None, None, None, "")
-            yield FileRow(shown(skipped.path), collection.source, "excluded", *kept, skipped.reason)
-    gone = frozenset(seen.gone)
+        kept = (1, None, before.size, None, before.hash) if before else (0, None, None, None, "")
+        state: FileState = "unlisted" if before and skipped.by_rule else "excluded"
+        yield FileRow(shown(skipped.path), collection.source, state, *kept, skipped.reason)
+    gone, ignored = frozenset(seen.gone), tuple(f"{one.path}/" for one in seen.skipped if one.by_rule)
     for path, one in documents.items():
         mtime = one.mtime_ns / 1e9 if one.mtime_ns is not None else None
-        yield FileRow(
-            shown(path),
-            collection.source,
-            "gone" if path in gone else "indexed",
-            1,
-            one.size,
-            one.size,
-            mtime,
-            one.hash,
-        )
+        state = "unlisted" if path.startswith(ignored) else "gone" if path in gone else "indexed"
+        yield FileRow(shown(path), collection.source, state, 1, one.size, one.size, mtime, one.hash)
 
 
 def _changed(path: str, collection: Collection, file: FoundFile, before: Known | None) -> FileRow:

@@ -151,9 +151,10 @@ class TextChange:
 class WhyNot:
     """The answer. ``returned``: the agent receives something of the passage, as result ``rank`` (from 1).
     ``stage`` is the step that said no, or ``returned``; ``verdict`` is one sentence. ``steps`` end with the
-    first no. ``changes``, those that the agent can be configured with first and those that are fragile last,
-    are empty when none of the settings tried brings it in (a note counts them, and ``tried`` names their
-    knobs), and when the passage needs none."""
+    first no. ``changes``, those that remove no other result first, of either part those that are fragile last
+    and of the others those that the agent can be configured with first, are empty when none of the settings
+    tried brings it in (a note counts them, and ``tried`` names their knobs), and when the passage needs
+    none."""
 
     query: str
     passage: Passage

@@ -91,10 +91,11 @@ class Search(Tries):
         """For every knob alone the smallest change that helps; where the agent can be configured with none
         of these, also pairs with which it can; where nothing helps, any pairs. Those where another score
         than its own returns the passage, and those with a smaller pool, are left out where there are
-        others. First are those that the agent can be configured with, then those that leave every list in
-        use, then those that remove no other result, then those that do not only ask for more, then what
-        costs the fewest other results, then those of the step that keeps it out, the best rank, and the
-        smallest part of a knob's range (a switch or another choice is the whole range)."""
+        others. First are those that remove no other result: one that is returned may be right. Of either
+        part first are those that are not fragile, then those that the agent can be configured with, then
+        those that leave every list in use, then those that do not only ask for more, then what costs the
+        fewest other results, then those of the step that keeps it out, the best rank, and the smallest part
+        of a knob's range (a switch or another choice is the whole range)."""
         found = self.singles()
         if all(change.only_here for change in found):
             found += self._pairs(configurable=True)
@@ -219,8 +220,8 @@ class Search(Tries):
         more = any(name in _MORE for name in change.set)
         tricks = self._tricks(change)
         lost, other = len(change.lost), self._own.isdisjoint(change.set)
-        first = *tricks, change.only_here, "mode" in change.set
-        return *first, lost > 0, more, lost, other, change.rank, sum(sizes)
+        first = lost > 0, *tricks, change.only_here, "mode" in change.set
+        return *first, more, lost, other, change.rank, sum(sizes)
 
     def _tricks(self, change: Change) -> tuple[bool, bool]:
         """Whether another score than its own returns the passage, and whether the pool gets smaller: fewer

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterable
+from functools import partial
 
-from rich.cells import cell_len, get_character_cell_size, set_cell_size
+from rich.cells import cell_len, set_cell_size
 
 from openclaw_mem_engine.api import DOCTOR, FIX, INDEX, PRUNE, REBUILD, VERIFY, advice, counted, visible_line
 from openclaw_mem_tui.bindings import key, reach
@@ -158,42 +158,6 @@ def right(text: str, width: int) -> str:
     """Cropped or padded on the left to exactly ``width`` cells."""
     text = crop(text, width)
     return " " * (width - cell_len(text)) + text
-
-
-@lru_cache(512)  # a move of the selection draws most lines of a note again
-def wrap_spans(text: str, width: int, indent: int = 0) -> Sequence[tuple[int, int]]:
-    """Lines of at most ``width`` cells (after the first: ``indent`` less), cut at spaces where there are any,
-    else after a slash in their second half: character ranges that cover the text without a gap, at least
-    one."""
-    width = max(1, width)
-    if text.isascii() and len(text) <= width:
-        return [(0, len(text))]
-    spans: list[tuple[int, int]] = []
-    start, used, after_space, after_slash = 0, 0, -1, -1
-    index = 0
-    while index < len(text):
-        cells = get_character_cell_size(text[index])
-        if used + cells > width and text[index] != " ":
-            cut = after_space if after_space > start else max(index, start + 1)
-            if after_space <= start and 2 * (after_slash - start) > index - start:
-                cut = after_slash
-            spans.append((start, cut))
-            if len(spans) == 1:
-                width = max(1, width - indent)
-            start, after_space = cut, -1
-            used = cell_len(text[cut:index])
-            if cut > index:
-                index = cut
-            continue
-        used += cells
-        index += 1
-        if text[index - 1] == " ":
-            after_space = index
-        elif text[index - 1] == "/":
-            after_slash = index
-    if start < len(text) or not spans:
-        spans.append((start, len(text)))
-    return spans
 
 
 # -- numbers ----------------------------------------------------------------------------------------------

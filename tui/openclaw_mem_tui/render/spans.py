@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
+from unicodedata import category
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
 from openclaw_mem_tui.bindings import reach
-from openclaw_mem_tui.render.format import POINTER, crop, inert, inert_lines, join, message, wrap_spans
+from openclaw_mem_tui.render.format import POINTER, crop, inert, inert_lines, join, message
 
 
 class Span(NamedTuple):
@@ -133,6 +135,49 @@ def spread(start: Sequence[Span], end: Sequence[Span], cells: int) -> Line:
     if end and width(start) > room - 1 and end[0].text[:1] != " ":
         return (*fit(start, room - 1), Span(" "), *end)
     return (*fit(start, room), *end)
+
+
+def _parts(before: str, wide: str) -> bool:
+    """Whether a line may end before a wide character: a letter or an opening bracket, not behind another."""
+    return (wide.isalpha() or category(wide) == "Ps") and category(before) != "Ps"
+
+
+@lru_cache(512)  # a move of the selection draws most lines of a note again
+def wrap_spans(text: str, width: int, indent: int = 0) -> Sequence[tuple[int, int]]:
+    """Lines of at most ``width`` cells (after the first: ``indent`` less), cut at spaces or before a wide
+    letter where there are any, else after a slash in their second half: character ranges that cover the text
+    without a gap, at least one."""
+    width = max(1, width)
+    if text.isascii() and len(text) <= width:
+        return [(0, len(text))]
+    spans: list[tuple[int, int]] = []
+    start, used, after_space, after_slash = 0, 0, -1, -1
+    index = 0
+    while index < len(text):
+        cells = get_character_cell_size(text[index])
+        if cells > 1 and _parts(text[index - 1], text[index]):
+            after_space = index
+        if used + cells > width and text[index] != " ":
+            cut = after_space if after_space > start else max(index, start + 1)
+            if after_space <= start and 2 * (after_slash - start) > index - start:
+                cut = after_slash
+            spans.append((start, cut))
+            if len(spans) == 1:
+                width = max(1, width - indent)
+            start, after_space = cut, -1
+            used = cell_len(text[cut:index])
+            if cut > index:
+                index = cut
+            continue
+        used += cells
+        index += 1
+        if text[index - 1] == " ":
+            after_space = index
+        elif text[index - 1] == "/":
+            after_slash = index
+    if start < len(text) or not spans:
+        spans.append((start, len(text)))
+    return spans
 
 
 def wrapped(spans: Sequence[Span], cells: int, indent: int = 0, *, verbatim: bool = False) -> list[Line]:

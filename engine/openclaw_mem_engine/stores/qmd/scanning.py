@@ -58,7 +58,10 @@ def scan(collection: Collection, *, prune: bool = False) -> Scan:
     scan = Scan(root)
     wanted, ignored = any_of(split_masks(collection.pattern)), any_of(collection.ignore)
     for path, entry in _walk(scan, ignored):
-        if not wanted.fullmatch(path) or ignored.fullmatch(path):
+        if not wanted.fullmatch(path):
+            continue
+        if ignored.fullmatch(path):
+            scan.skipped.append(_ignored(path))
             continue
         try:
             _take(scan, path, entry)
@@ -98,8 +101,11 @@ def _walk(scan: Scan, ignored: re.Pattern[str]) -> Iterator[tuple[str, os.DirEnt
                         continue
                     if not entry.is_dir(follow_symlinks=False):
                         yield path, entry
-                    # A pattern like `drafts/**` excludes all that is below.
-                    elif entry.name not in IGNORED_FOLDERS and not ignored.fullmatch(f"{path}/"):
+                    elif entry.name in IGNORED_FOLDERS:
+                        continue
+                    elif ignored.fullmatch(f"{path}/"):  # a pattern like `drafts/**`: all that is below
+                        scan.skipped.append(_ignored(path))
+                    else:
                         pending.append(f"{path}/")
         except FileNotFoundError:
             continue
@@ -129,6 +135,10 @@ def read_file(scan: Scan, file: FoundFile) -> NoteText:
     """Read one file of a scan. No part of its path below the root may have become a link since. Raises
     NoteRefused."""
     return read_note(file.real, scan.root, MAX_NOTE_BYTES)
+
+
+def _ignored(path: str) -> SkippedFile:
+    return SkippedFile(printable(path), "is ignored by a pattern of its collection", by_rule=True)
 
 
 def _skipped(refusal: NoteRefused) -> SkippedFile:

@@ -14,8 +14,8 @@ from openclaw_mem_engine.api import FAULTS
 from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.providers import answer, render
 from openclaw_mem_tui.features.providers.presenter import ChainState, ProvidersPresenter
-from openclaw_mem_tui.features.search.actions import take_step
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.features.search.steps import take_step
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render.spans import Line, Reading, wrapped
 from openclaw_mem_tui.widgets.edges import KeyBar

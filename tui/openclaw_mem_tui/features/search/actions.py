@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key as key_of
@@ -14,15 +14,14 @@ from openclaw_mem_tui.features.search.lab import Lab
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import start_anew
 from openclaw_mem_tui.features.search.render import preview as render
-from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
+from openclaw_mem_tui.features.search.steps import take_step
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.widgets.frames import key_hint
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Row
-
 
 _NO_HIT = "no hit is selected"
 
@@ -187,16 +186,6 @@ class HitActions(Lab):
 
         self.run_in(partial(apply.offer, self), "apply")
 
-    def action_next_pane(self) -> None:
-        if self.has_class("-narrow") and not self.query_line.has_focus:
-            if self.knobs_open:
-                self.toggle_knobs()
-            self.toggle_class("-pane-preview")
-            return
-        ring = [self.query_line, self.hits, *([self.knob_panel] if self.knobs_open else [])]
-        at = next((i for i, widget in enumerate(ring) if widget.has_focus), -1)
-        ring[(at + 1) % len(ring)].focus()
-
 
 class NoteActions(Lab):
     """The note of the selected hit: read, render, edit, copy."""
@@ -324,20 +313,3 @@ def when_answered(lab: Lab, act: Callable[[], object]) -> bool:
     lab.hits.awaited = answered
     lab.search.listen(answered)
     return True
-
-
-def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
-    """Undo or redo the last step of a knob or a fault. What that changed, as a sentence."""
-    steps, before = lab.search.steps, lab.search.view.tried
-    back = word == "undo"
-    if (after := (steps.undo if back else steps.redo)(before)) is None:
-        notes = f": no knob or fault was changed; {key_of('undo_edit')} undoes a change of notes"
-        return f"nothing to {word}{notes * back}"
-    if after.faults != before.faults:
-        lab.switch_faults(after.faults, by_step=True)
-        changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"
-    else:
-        lab.tune(after.knobs, by_step=True)
-        changed = f"{'back to ' * back}{changed_words(before.knobs, after.knobs)}"
-    other = f"{key_of('redo_knob')} redoes it" if back else f"{key_of('undo_knob')} undoes it"
-    return f"{word}: {changed}; {other}"

@@ -178,5 +178,6 @@ class Lab(WorkbenchScreen):
 
     @on(CursorList.Moved, "#knobs")
     def draw_hint(self) -> None:
-        name, knobs = self.knob_panel.name_at_cursor, self.search.view.knobs
-        self.hint.show(lambda cells: hint(name, cells, knobs, 3 if self.has_class("-tall") else 2))
+        name, view = self.knob_panel.name_at_cursor, self.search.view
+        most = 3 if self.has_class("-tall") else 2
+        self.hint.show(lambda cells: hint(name, cells, view.knobs, most, view.backend))

@@ -73,7 +73,10 @@ def knob_strip(search: SearchPresenter, cells: int) -> Line:
         why = "not known: the index cannot be opened" if search.activity.phase == "failed" else ""
         return line((f" {'profile':<9}{why}", "dim"))
     view, resets = search.view, not search.view.shown_faults
-    return strip(view.knobs, view.defaults, cells, view.trace, taught=taught(search), resets=resets)
+    of_lesson, backend = taught(search), view.backend
+    return strip(
+        view.knobs, view.defaults, cells, view.trace, backend=backend, taught=of_lesson, resets=resets
+    )
 
 
 def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.style import Style
 
 from openclaw_mem_engine import api
+from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.render import outcome
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.render.hits import scored_line
@@ -95,10 +96,12 @@ class Waterfall(Pane):
             self._beside_knobs, self._pool, self.styles.height = knobs_open, view.pool, lines
 
 
-class Preview(Pane):
-    """Lines like any pane, also of Markdown (no widget a paragraph)."""
+class Preview(Pane, can_focus=True):
+    """Lines like any pane, also of Markdown (no widget a paragraph). With the focus, the keys of a list
+    scroll it."""
 
     HELP = "This pane shows the text of the selected chunk."
+    BINDINGS = bindings("lists")  # type: ignore[assignment]
 
     def __init__(self) -> None:
         super().__init__(id="preview", classes="pane")
@@ -158,6 +161,23 @@ class Preview(Pane):
         assert isinstance(screen, WorkbenchScreen)
         screen.draw_keys()
         screen.label(self, title, subtitle)
+
+    def allow_focus(self) -> bool:
+        """Only where there is something to scroll: keys that do nothing are of no use."""
+        return super().allow_focus() and self.max_scroll_y > 0
+
+    def on_hide(self) -> None:
+        """In another layout, or behind the knobs: the keys are those of the list again."""
+        screen = self.screen
+        if self.has_focus and isinstance(screen, WorkbenchScreen) and screen.current_list is not None:
+            screen.current_list.focus()
+
+    def action_go(self, step: int) -> None:
+        self.let_go()
+        self.scroll_relative(y=step, animate=False)
+
+    def action_turn(self, pages: float) -> None:
+        self.action_go(int(pages * max(2, self.size.height - 1)))
 
     def notify_style_update(self) -> None:
         self._drawn_for = -1  # rendered Markdown holds the colours of the theme

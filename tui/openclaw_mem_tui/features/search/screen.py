@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.widgets import Input
 
-from openclaw_mem_tui.bindings import bindings
+from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.search.actions import HitActions, NoteActions, QueryActions
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.features.search.lessons import knob_strip, lines_above, opens_on, over_hits
@@ -103,6 +103,7 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
 
     def draw_all(self) -> None:
         super().draw_all()
+        self.strip.changed()
         self._draw_numbers()
 
     def _activity_changed(self, before: status.Activity, now: status.Activity) -> None:
@@ -185,6 +186,23 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
 
     def first_keys(self) -> frozenset[str]:
         return frozenset({"swap", "next_lesson"} if self.search.lesson_at is not None else ())
+
+    def action_next_pane(self, step: int) -> None:
+        """Never the query line, where the keys behind this one would be letters."""
+        if self.query_line.has_focus:
+            self.action_leave_query()
+            return
+        if self.has_class("-narrow"):
+            if self.knobs_open:
+                self.toggle_knobs()
+            self.toggle_class("-pane-preview")
+            return
+        others = (self.knob_panel, self.preview)
+        ring = [self.hits, *(pane for pane in others if pane.is_on_screen and pane.focusable)]
+        if not ring[1:]:
+            self.search.say(f"keys move in the chunks alone; {key('knobs')} opens the knobs")
+        at = next((i for i, pane in enumerate(ring) if pane.has_focus), 0)
+        ring[(at + step) % len(ring)].focus()
 
     @on(Input.Changed, "#query")
     def _typed(self, event: Input.Changed) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine import api
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 #: Suggestions, notes that are looked into, and lines of each.
 _MOST, _NOTES, _LINES = 6, 12, 80
 _LONGEST = 60
-#: A longer text is no query but its rarest words, so many of them.
-_WORDS, _RAREST = 4, 3
+#: A longer text is no query but two words of it; one of these, or of a shorter line, has so many letters.
+_WORDS, _LETTERS = 4, 4
 _WORD = re.compile(r"\w(?:[\w.'/@-]*\w)?")
 #: A line that is no heading, without the mark of a list.
 _PLAIN = re.compile(r"\s*(?:[-*+]\s+)?([^\W_].*?)\s*")
@@ -83,7 +83,8 @@ def read(memory: Memory, now: float) -> StartPage:
     rows = [_rows(memory, path) for path in chosen]
     notes_with = Counter(alike for note in rows for alike in {_alike(row) for row in note})
     own = [[row for row in note if notes_with[_alike(row)] == 1] for note in rows]
-    for each in (list(map(_queries, own)), list(map(_queries, rows))):
+    notes_of = Counter(word for note in rows for word in set(_words(" ".join(note))))
+    for each in ([_queries(note, notes_of) for note in notes] for notes in (own, rows)):
         for turn in range(max(map(len, each), default=0)):  # one heading of each note first
             for path, headings in zip(chosen, each, strict=True):
                 if turn < len(headings) and len(found) < _MOST:
@@ -101,9 +102,7 @@ def read(memory: Memory, now: float) -> StartPage:
         errors = last.counts.get("errors", 0)
         stuck = not api.UNWRITABLE.isdisjoint(last.reason.split(", "))
         doctor = f"doctor, {fmt.clock(last.at, now)}: {last.text}"
-    notes_of = Counter(word for note in rows for word in set(_words(" ".join(note))))
-    queries = tuple((_in_few_words(text, notes_of), path) for text, path in found.values())
-    return StartPage(queries, doctor, errors, stuck)
+    return StartPage(tuple(found.values()), doctor, errors, stuck)
 
 
 def _words(text: str) -> list[str]:
@@ -111,13 +110,25 @@ def _words(text: str) -> list[str]:
 
 
 def _in_few_words(text: str, notes_of: Counter[str]) -> str:
-    """A sentence as a query: the words that fewest notes have, of equal ones the longest. The
-    whole sentence would return itself alone, by every ranking."""
+    """A sentence as a query: two words that stand side by side, neither a stop word, of which fewest notes
+    have any, of equal ones the longest. The whole sentence would return itself alone, by every ranking. Empty
+    where it has no such words."""
     words = _WORD.findall(text)
+    says = [len(word) > 1 and word.casefold() not in api.STOP_WORDS for word in words]
     if len(words) <= _WORDS:
-        return text.removesuffix(".")
-    order = sorted(range(len(words)), key=lambda at: (notes_of[words[at].casefold()], -len(words[at])))
-    return " ".join(words[at] for at in sorted(order[:_RAREST]))
+        return text.removesuffix(".") if sum(says) > 1 and any(map(_names, words)) else ""
+    pairs = [
+        (sum(notes_of[word.casefold()] for word in pair), -len("".join(pair)), at)
+        for at, pair in enumerate(pairwise(words))
+        if says[at] and says[at + 1] and any(map(_names, pair))
+    ]
+    at = min(pairs)[-1] if pairs else len(words)
+    return " ".join(words[at : at + 2])
+
+
+def _names(word: str) -> bool:
+    """Whether it may name a thing: it is long enough, and no number, time or address."""
+    return len(word) >= _LETTERS and word.isalpha()
 
 
 def _rows(memory: Memory, path: str) -> list[str]:
@@ -131,11 +142,16 @@ def _alike(text: str) -> str:
     return re.sub(r"\d+", "#", text.strip().casefold())
 
 
-def _queries(rows: Sequence[str]) -> list[str]:
+def _queries(rows: Sequence[str], notes_of: Counter[str]) -> list[str]:
     says = [found[1] for row in rows if (found := _HEADING.fullmatch(row)) and _is_query(found[1])]
     plain = (found[1] for row in rows if (found := _PLAIN.fullmatch(row)) and _is_query(found[1]))
+    several = [each for each in says if " " in each]
     # A heading of one word ("Projects") says less than the first line below it.
-    return [each for each in says if " " in each] or list(islice(plain, 1)) or says
+    for texts in (several, plain):
+        queries = (query for text in texts if (query := _in_few_words(text, notes_of)))
+        if made := list(queries if texts is several else islice(queries, 1)):
+            return made
+    return says
 
 
 def _is_query(text: str) -> bool:

@@ -83,7 +83,8 @@ def _note(mark: str, text: str, cells: int) -> list[Line]:
 
 def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> list[Line]:
     """One change of knobs, the rank that it gives, how many other results come and go, and what its knobs do;
-    of the ``selected`` one also which results those are."""
+    of the ``selected`` one also which results those are, of another one those that go, where its last line
+    has room."""
     mark = Span(*fmt.POINTER[selected])
     text = setting(change, knobs) + change.mark
     effect = fmt.join((fmt.numbers(change.effect), change.since))
@@ -101,6 +102,9 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     made += balanced(line(mark, "  ", (below, "dim"), (how and f" · {how}", "warn")), cells - 1, 4)
     for text in _others(change) if selected else ():
         made += wrapped(line(mark, "  ", (text, "dim")), cells - 1, 4)
+    if change.lost and not selected:
+        named = line(*made[-1], (f" · {_others(change)[0]}", "dim"))
+        made[-1] = named if width(named) < cells else made[-1]
     return made
 
 

@@ -21,6 +21,7 @@ _MEANING: dict[FileState, tuple[str, str]] = {
     "new": ("+", "no search finds it until the next sync"),
     "gone": ("−", "searches still find it until the next sync"),
     "unlisted": ("−", "the settings no longer list it; searches find it until the next sync"),
+    "stale": ("◌", "the index was built with other settings; the next sync builds it anew"),
     "refused": ("⊘", "no search finds it"),
     "excluded": ("⊘", "no search finds it"),
     "indexed": ("●", "index matches disk"),

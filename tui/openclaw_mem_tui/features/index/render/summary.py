@@ -140,9 +140,9 @@ def _unsure(state: IndexState, activity: Activity) -> Line:
     if (
         activity.phase == "syncing"
         and state.overview is not None
-        and not state.overview.number(*FILES_WAITING)
+        and not state.overview.number(*FILES_WAITING, "stale")
     ):
-        return line(("sync is running", "warn"))
+        return line(("not known until the sync ends", "warn"))
     return ()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.comparison import Compared, answered_by, compared
 from openclaw_mem_tui.features.search.render.funnel import funnel, in_words
+from openclaw_mem_tui.features.search.render.knobs import knob_value
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, brief, cut, fit, line, width, wrapped
@@ -79,11 +80,14 @@ def _rescue(trace: Trace, cells: int, most: int) -> list[Line]:
 
 
 def in_full(view: View, cells: int) -> list[Line]:
-    """The sentences, however many lines they take."""
+    """The sentences, however many lines they take, and every knob that differs from the configuration."""
+    names = view.knobs.changed_names(view.defaults)
+    said = line(" ", (", ".join(knob_value(name, view.knobs) for name in names), "accent"))
+    changes = [*_beside("changes", cells, lambda room: wrapped(said, room - 1, 1)), ()] if names else []
     if view.trace is None:
-        return []
+        return changes
     stages = _beside("stages", cells, lambda room: in_words(view, room))
-    return [*above(view, cells, _ALL), *stages, *_rescue(view.trace, cells, _ALL), ()]
+    return [*above(view, cells, _ALL), *stages, *_rescue(view.trace, cells, _ALL), (), *changes]
 
 
 def _sentence(clauses: Sequence[str], role: str, cells: int, most: int) -> list[Line]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
-from openclaw_mem_engine.api import profile
-from openclaw_mem_tui.bindings import key as key_of
+from openclaw_mem_engine.api import usual_knobs
 from openclaw_mem_tui.bindings import reach
 from openclaw_mem_tui.features.search.render.groups import packs
-from openclaw_mem_tui.features.search.render.knobs import NAMED, changed_words, knob_value
+from openclaw_mem_tui.features.search.render.knobs import changed_words, knob_value
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import rescue
@@ -141,13 +140,15 @@ def strip(
     cells: int,
     trace: Trace | None = None,
     *,
+    backend: str = "",
     taught: bool = False,
     resets: bool = True,
 ) -> Line:
-    """The knobs that matter most in one line: the profile and which knobs are configured otherwise; what
-    differs from the configuration is there too, and bold. No weights where the ``trace`` has lists of one
-    kind alone, whose score counts in full, and no reranking or min score as configured where it has no
-    effect. ``taught``: a lesson has set the knobs; ``resets``: a key resets them."""
+    """The knobs that matter most in one line: the profile and which knobs are configured otherwise than the
+    ``backend`` has them; what differs from the configuration is there too, and bold. No weights where the
+    ``trace`` has lists of one kind alone, whose score counts in full, and no reranking or min score as
+    configured where it has no effect. ``taught``: a lesson has set the knobs; ``resets``: a key resets
+    them."""
 
     named = set[str]()
 
@@ -156,7 +157,7 @@ def strip(
         changed = any(getattr(knobs, n) != getattr(defaults, n) for n in names)
         return Span(text, "strong accent" if changed else "dim", f"knob('{names[0]}')")
 
-    original = profile(defaults.profile)
+    original = usual_knobs(defaults.profile, backend)
     configured = defaults.changes_from(original) if knobs.profile == defaults.profile else {}
     kept = {name: value for name, value in configured.items() if getattr(knobs, name) == value}
     shown = list[Span]()
@@ -195,20 +196,16 @@ def strip(
     own = changed_words(original, with_unnamed)
     shown.insert(0, part(f"{knobs.profile}{own and f' with {own}'}", "profile"))
     changes = knobs.changed_names(defaults)
-    others = [name for name in changes if name not in named]
-    if len(others) <= NAMED:
-        shown += [part(knob_value(name, knobs), name) for name in others]
+    shown += [part(knob_value(name, knobs), name) for name in changes if name not in named]
     end = rest = line()
     if changes:
-        rest = line((" · ", "faint"), (key_of("reset_all"), "key"), (" reset all", "dim")) if resets else ()
+        rest = line((" · ", "faint"), (reach("reset_all"), "key"), (" reset all", "dim")) if resets else ()
         end = line((fmt.count(len(changes), "lesson change" if taught else "change"), "accent"))
     label = Span(f"{'profile':<9}", "dim", "knob('profile')")
 
     def fits() -> bool:
         return width([label, *shown, *end, *rest]) + 3 * len(shown) + 1 <= cells
 
-    if len(others) > NAMED:
-        end = (*end, Span(f", {len(others)} not shown", "accent"))
     # What the stages say too, says least; then what is off and was; then any other that was.
     for less in (" per list", " off"):
         if not fits():
@@ -220,7 +217,10 @@ def strip(
     for span in [span for span in shown[1:] if span.role == "dim"]:
         if not fits():
             shown.remove(span)
-    end = end if fits() else end[:1]
+    if changes and not fits():  # all are changes: the last ones are left to a key that lists them
+        end = (*end, *line((", ", "faint"), (reach("messages"), "key"), (" lists them", "dim")))
+        while shown[1:] and not fits():
+            del shown[-1]
     end = (*end, *rest, *line(" ")) if end else ()
     return _with_end([label, *[p for span in shown for p in (Span(" │ ", "faint"), span)][1:]], end, cells)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from openclaw_mem_engine.api import KNOBS, SELECTABLE, Knobs, KnobSpec, KnobValue, knob_words, profile
+from openclaw_mem_engine.api import KNOBS, SELECTABLE, Knobs, KnobSpec, KnobValue, knob_words, usual_knobs
 from openclaw_mem_tui.features.search.state import PROFILE
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
@@ -96,19 +96,20 @@ def idle(name: str, knobs: Knobs) -> str:
     return "" if name == PROFILE else knobs.missing_need(name)
 
 
-def hint(name: str, cells: int, knobs: Knobs, most: int = 0) -> list[Line]:
-    """What the selected knob means and which values it takes; first of all, why it has no effect now; nothing
-    for no ``name``. In ``most`` lines (0: in as many as needed) with an ellipsis where there are more."""
-    made = _hint(name, cells, knobs) if name else []
+def hint(name: str, cells: int, knobs: Knobs, most: int = 0, backend: str = "") -> list[Line]:
+    """What the selected knob means and which values it takes; first of all, why it has no effect now; of the
+    profile what differs from it as the ``backend`` has it; nothing for no ``name``. In ``most`` lines (0: in
+    as many as needed) with an ellipsis where there are more."""
+    made = _hint(name, cells, knobs, backend) if name else []
     if not 0 < most < len(made):
         return made
     return [*made[: most - 1], fit((*made[most - 1], Span(" "), *made[most]), cells)]
 
 
-def _hint(name: str, cells: int, knobs: Knobs) -> list[Line]:
+def _hint(name: str, cells: int, knobs: Knobs, backend: str) -> list[Line]:
     title = (f"{knob_words(name)}: ", "accent")
     if name == PROFILE:
-        own = changed_words(profile(knobs.profile), knobs)
+        own = changed_words(usual_knobs(knobs.profile, backend), knobs)
         with_own = f"{knobs.profile} with {own} · " if own else ""
         return wrapped(line(title, with_own, (f"{meaning(name)}: {', '.join(SELECTABLE)}", "dim")), cells)
     spec: KnobSpec = KNOBS[name]

@@ -1,0 +1,52 @@
+"""Undo and redo of a step of the knobs or of the faults, in words. No Textual here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.features.search.render.knobs import changed_words
+from openclaw_mem_tui.features.search.start_page import takes_back
+from openclaw_mem_tui.render import format as fmt
+
+if TYPE_CHECKING:
+    from openclaw_mem_tui.features.search.lab import Lab
+    from openclaw_mem_tui.features.search.presenter import SearchPresenter
+
+
+def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
+    """Undo or redo the last step of a knob or a fault. What that changed, as a sentence."""
+    steps, before = lab.search.steps, lab.search.view.tried
+    back = word == "undo"
+    if (after := (steps.undo if back else steps.redo)(before)) is None:
+        return _nothing(lab.search) if back else "nothing to redo"
+    if after.faults != before.faults:
+        lab.switch_faults(after.faults, by_step=True)
+        changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"
+    else:
+        lab.tune(after.knobs, by_step=True)
+        changed = f"{'back to ' * back}{changed_words(before.knobs, after.knobs)}"
+    other = f"{key('redo_knob')} redoes it" if back else f"{key('undo_knob')} undoes it"
+    return f"{word}: {changed}; {other}{_kept(lab.search) if after.knobs != before.knobs else ''}"
+
+
+def _nothing(search: SearchPresenter) -> str:
+    """That there is no step to undo, and what else takes a change back."""
+    view = search.view
+    if search.steps.undone:
+        return f"nothing more to undo; {key('redo_knob')} redoes the last step"
+    other = f"{key('undo_edit')} undoes a change of notes"
+    if view.knobs != view.defaults and not view.shown_faults:
+        other = f"{key('reset_all')} resets the knobs to the configuration"
+    return f"nothing to undo: there is no step of a knob or a fault; {other}"
+
+
+def _kept(search: SearchPresenter) -> str:
+    """What a step leaves in the file that this session wrote, where the knobs are others now."""
+    view, written = search.view, search.steps.written
+    if written is None or written[1] != view.defaults or view.knobs == view.defaults:
+        return ""
+    name = fmt.inert(search.service.settings.own_file.name)
+    does = "undoes that write" if takes_back(search) else "writes these knobs"
+    keeps = changed_words(view.knobs, view.defaults)
+    return f"; {name} keeps {keeps}: {key('apply_knobs')} {does}"
