@@ -442,3 +442,19 @@ def test_a_failure_that_the_last_sync_has_met_is_said_once() -> None:
     assert first.startswith(" ! The index was not rebuilt: ollama") and first.rstrip().endswith("… ! all")
     assert second.startswith(" ! Something else is wrong.")
     assert trouble in texts(status.messages(view, activity, 999))
+
+
+def test_a_text_without_room_ends_with_a_whole_sentence_or_clause() -> None:
+    damaged = spans.line(
+        " ! The index is damaged. F repairs it. No note is touched. File: /long/path/index.sqlite"
+    )
+    assert (
+        spans.text_of(spans.cut(damaged, 74))
+        == " ! The index is damaged. F repairs it. No note is touched. … ! all"
+    )
+    late = spans.line(" ! Done. What follows is most of the text, and stays as far as there is room for it")
+    assert spans.text_of(spans.cut(late, 60)).startswith(" ! Done. What follows is most of the text")
+    hint = spans.line(" w says why a chunk is not returned, and what would return it.")
+    for cells, shown in ((80, "return it."), (62, "return it."), (61, "not returned"), (35, "not returned")):
+        assert spans.text_of(spans.clauses(hint, cells)).endswith(shown)
+    assert spans.clauses(hint, 34) == ()

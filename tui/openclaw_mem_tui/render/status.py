@@ -80,7 +80,7 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
     folder = line((space.rpartition("/")[2], "faint"))
     whole = line((space, "faint"))
     if header.demo:
-        whole = folder = line(("demo", "warn"))
+        whole = folder = line(("demo", "strong"))
         gap = line((" · ", "faint"))
     for start, shown in (
         (tabs, (*whole, *gap, *agent, *service)),

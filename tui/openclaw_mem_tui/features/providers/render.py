@@ -121,8 +121,8 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     """Everything about one provider, or why several are not selected; every text in full."""
     if not group:
         if chain.trouble:
-            return wrapped(line(("The chain could not be read; the reason is below.", "dim")), cells - 1)
-        return wrapped(line(("The chain is being read.", "dim")), cells - 1)
+            return wrapped(line(("The providers could not be read; the reason is below.", "dim")), cells - 1)
+        return wrapped(line(("The providers are being read.", "dim")), cells - 1)
     details = Details(cells)
     say, link = details.say, group[0]
     mark, role = _STATES["serving" if link.label == "active" else link.state]
@@ -240,7 +240,7 @@ def cache(chain: ChainState, cells: int) -> Line:
         text = "none: qmd keeps the vectors of its documents in its index"
         return spread([*start, Span(text, "dim")], (), cells)
     if not chain.caches:
-        return spread([*start, Span("empty" if chain.links else "", "dim")], (), cells)
+        return spread([*start, Span("empty" if chain.links else "not known", "dim")], (), cells)
     total = sum(size.bytes for size in chain.caches)
     end = line((f"{fmt.megabytes(total)} ", "dim")) if len(chain.caches) > 1 else ()
     parts = start
@@ -280,7 +280,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
     elif view.pending:
         start = line((" ◐ ", "accent"), ("searching the last query again", "dim"))
     elif not chain.links:
-        start = line((" ◐ ", "accent"), ("reading the chain", "dim"))
+        start = line((" ◐ ", "accent"), ("reading the providers", "dim"))
     else:
         links = [link for link in chain.links if link.state in ("failed", "idle")]
         trouble = ", ".join(f"{name_of(link)} {link.label}" for link in links)

@@ -48,7 +48,7 @@ _KEYS = (
 )
 #: Of the hits; while no note is known, which may be before the index is read, what makes one.
 _HITS = (
-    ("why_not", "why the selected passage is not returned, and which change returns it"),
+    ("why_not", "why the selected passage is not returned, and what would return it"),
     ("why_not_any", "the same for any line of your notes: the one that you miss"),
 )
 _FIRST = ("remember", "write a note")

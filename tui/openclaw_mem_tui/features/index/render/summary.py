@@ -142,7 +142,7 @@ def _unsure(state: IndexState, activity: Activity) -> Line:
         and state.overview is not None
         and not state.overview.number(*FILES_WAITING, "stale")
     ):
-        return line(("not known until the sync ends", "warn"))
+        return line(("not known: a sync is running", "warn"))
     return ()
 
 
