@@ -246,9 +246,8 @@ class SyncController(Presenter[Activity]):
             said = f"rebuilt with {fmt.count(report.files, 'file')} in {report.seconds:.1f} s"
             return fmt.join((said, embeddings(report)), ", ")
         indexed = f"indexed in {report.seconds:.1f} s" if first and report.changed else ""
-        indexed = (
-            fmt.join((indexed, embeddings(report) if report.cache_hits else ""), ", ") if indexed else ""
-        )
+        if indexed and self.done.then:  # after the repair of a damaged index
+            indexed = fmt.join((indexed, embeddings(report)), ", ")
         return indexed or outcome(report) or (verified(report) if job.verify else "")
 
     async def after_repair(self, said: str, *, rest: bool) -> None:

@@ -44,8 +44,9 @@ def outcome(report: SyncReport) -> str:
 
 def embeddings(report: SyncReport) -> str:
     """Where the embeddings of a new index are from; empty for one without."""
-    used = f"{fmt.count(report.cache_hits, 'embedding')} reused" if report.cache_hits else ""
-    return fmt.join((used, f"{report.embedded:,} embedded anew" if report.embedded else ""), ", ")
+    if not report.cache_hits + report.embedded:
+        return ""
+    return f"{fmt.count(report.cache_hits, 'embedding')} reused, {report.embedded:,} made"
 
 
 def verified(report: SyncReport) -> str:
