@@ -107,7 +107,7 @@ async def test_providers_are_shown_and_a_fault_says_what_it_waits_for(
         assert "● active" in screen.chain.text and "BM25" in screen.chain.text
         assert "not known: the index is damaged" in screen.link_pane.text
         assert "0 of 0" not in screen.link_pane.text
-        assert "embedding cache  not known: the index is damaged" in shown(screen, "#cache")
+        assert "embedding cache  not known: the index is damaged" in screen.query_one("#cache", Pane).text
         await press(pilot, "tab", "space")
         assert WAITS in status_of(app) and not app.search.view.faults
         assert "on/off" not in footer(app)
@@ -130,7 +130,7 @@ async def test_notes_are_listed_shown_written_and_restored(
         assert isinstance(screen, CurateScreen)
         await until(pilot, lambda: "memory/network.md" in screen.files.text)
         await settled(pilot)
-        said = " ".join(shown(screen, "#facts").split())
+        said = " ".join(screen.query_one("#facts", Pane).text.split())
         assert said.count("the index is damaged; F repairs it.") == 1
         screen.go_to(screen.files)
         await settled(pilot)
