@@ -36,6 +36,7 @@ from openclaw_mem_tui.features.search.render.knobs import meaning
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
 from openclaw_mem_tui.render.choices import Choice
+from openclaw_mem_tui.render.damage import waiting, waits_in_short
 from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
@@ -260,6 +261,9 @@ class Workbench(App[int]):
         # Every key, click and command that does something comes here.
         if isinstance(self.screen, WorkbenchScreen) and action_name not in _KEEP:
             self.screen.forget_message()
+            if action_name in waiting(self.search.activity):
+                self.screen.tell(waits_in_short(self.search.activity))
+                return True
         return await super()._dispatch_action(namespace, action_name, params)
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:

@@ -77,6 +77,11 @@ class Service:
         return self._healthy.memory is not None
 
     @property
+    def damage(self) -> IndexDamaged | None:
+        """Why the index of the open memory cannot be read at all."""
+        return api.damage_of(self._healthy.opened.backend)
+
+    @property
     def settings(self) -> api.Settings:
         """Before the memory is open those of the configuration, where that can be read again."""
         return self._healthy.opened.settings if self.is_open or self.reload is None else self.reload()
@@ -235,11 +240,18 @@ class Service:
         """The same for files beside the index, which can be read before the memory is open."""
         return await self._long["timeline"].run(partial(work, self.settings))
 
+    async def readable(self) -> tuple[int, int | None] | None:
+        """See ``readable_embeddings``; of the damaged configured index."""
+        from openclaw_mem_engine.api import readable_embeddings  # as below
+
+        path, of_qmd = self.settings.index_path, self.settings.qmd_in_process
+        return await self._long["doctor"].run(lambda stop: readable_embeddings(path, stop, of_qmd=of_qmd))
+
     async def set_aside(self, damage: IndexDamaged) -> str:
         """Replace a damaged index by one that holds its embeddings: the name of the damaged file now."""
         from openclaw_mem_engine.api import set_aside  # loads the index, which the first frame does not need
 
-        settings = damage.settings or self.settings
+        settings = self.settings
         damaged, _ = await self._long["doctor"].run(lambda _: set_aside(settings, damage))
         return str(damaged.name)
 

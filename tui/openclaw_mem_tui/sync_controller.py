@@ -18,7 +18,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED
-from openclaw_mem_tui.render.reports import Done, outcome, verified
+from openclaw_mem_tui.render.reports import Done, embeddings, outcome, verified
 from openclaw_mem_tui.render.spans import Failed
 from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
@@ -243,8 +243,11 @@ class SyncController(Presenter[Activity]):
         if report.incomplete:
             return Failed(fmt.join((outcome(report), report.shortfall), "; "))
         if job.force:
-            return f"rebuilt with {fmt.count(report.files, 'file')} in {report.seconds:.1f} s"
+            said = f"rebuilt with {fmt.count(report.files, 'file')} in {report.seconds:.1f} s"
+            return fmt.join((said, embeddings(report)), ", ")
         indexed = f"indexed in {report.seconds:.1f} s" if first and report.changed else ""
+        if indexed and self.done.then:  # after the repair of a damaged index
+            indexed = fmt.join((indexed, embeddings(report)), ", ")
         return indexed or outcome(report) or (verified(report) if job.verify else "")
 
     async def after_repair(self, said: str, *, rest: bool) -> None:

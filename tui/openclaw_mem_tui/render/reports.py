@@ -42,6 +42,13 @@ def outcome(report: SyncReport) -> str:
     return f"{fmt.join(parts, ', ')} in {report.seconds:.1f} s"
 
 
+def embeddings(report: SyncReport) -> str:
+    """Where the embeddings of a new index are from; empty for one without."""
+    if not report.cache_hits + report.embedded:
+        return ""
+    return f"{fmt.count(report.cache_hits, 'embedding')} reused, {report.embedded:,} made"
+
+
 def verified(report: SyncReport) -> str:
     """What a sync that read every file and found nothing to do has shown."""
     out = sum(not (skipped.by_rule or skipped.of_workspace) for skipped in report.skipped)

@@ -254,10 +254,12 @@ class IndexPresenter(Presenter[IndexState]):
         except IndexDamaged as damage:
             return damage
 
-    async def hosts(self) -> tuple[str, ...] | None:
-        """The hosts that note text may be sent to; None before the index is open."""
-        if not self.service.is_open:
-            return None
+    async def readable(self) -> tuple[int, int | None] | None:
+        """How many embeddings of a damaged index its repair keeps, of how many; None: not known."""
+        return await self._with_doctor("counting the embeddings that can be read", self.service.readable)
+
+    async def hosts(self) -> tuple[str, ...]:
+        """The hosts that note text may be sent to."""
         return await self.service.read(lambda memory: memory.hosts)
 
     async def set_aside(self, damage: IndexDamaged) -> str:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Cancelled, Expected, IndexDamaged, Knobs, OpenClawMemError, UsageError
+from openclaw_mem_engine.api import Cancelled, Expected, Knobs, OpenClawMemError, UsageError
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.history import History, Steps
@@ -96,21 +96,21 @@ class SearchPresenter(Presenter[View]):
         try:
             await self.service.open()
         except OpenClawMemError as error:
-            damage = error if isinstance(error, IndexDamaged) else None
-            said = DAMAGED if again and damage is not None else ""
-            self.sync.update(phase="failed", trouble=str(error), damage=damage, said=said)
+            self.sync.update(phase="failed", trouble=str(error))
             return False
-        settings = self.service.settings
-        self.sync.header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
-        self.sync.update(phase="ready")
+        settings, damage = self.service.settings, self.service.damage
+        header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
+        self.sync.header = replace(header, backend=self.service.backend)
+        said = DAMAGED if again and damage else ""
+        self.sync.update(phase="failed" if damage else "ready", damage=damage, said=said)
         expected = await self.service.read(lambda memory: memory.expected.queries())
         opened = state.opened(self.view, self.service.knobs, self.service.backend)
         view = replace(opened, expected=expected, settings=settings)
         view, self.continued = continued(view, self.remembered)
-        self.remembered = NOTHING
+        self.remembered = NOTHING if damage is None else self.remembered
         self._show(view)
         await self.sync.read_status()
-        return True
+        return damage is None
 
     async def begin(self) -> None:
         """After the sync at the start: say what continues after what that did, which may be a repair, and
@@ -199,7 +199,7 @@ class SearchPresenter(Presenter[View]):
         something newer is asked."""
         if delay:
             await asyncio.sleep(delay)
-        if not self.service.is_open:
+        if not self.service.is_open or self.activity.phase == "failed":
             return
         if self.view.faults != self.service.faults:
             await self._set_faults(self.view.faults)

@@ -150,8 +150,6 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("guide", "next_lesson", "previous_lesson"):
             return self.search.guide is not None
-        if action == "mode" and self.search.activity.phase == "failed":
-            return False  # nothing would show it
         return super().check_action(action, parameters)
 
     @property

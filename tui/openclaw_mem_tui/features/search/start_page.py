@@ -255,13 +255,13 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
         text = "Opening the index."
     elif activity.phase == "syncing" and not activity.files:
         text = "Reading the notes."
+    elif activity.damage is not None:
+        first = ("The index is damaged: a search can fail, or miss notes.", "strong")
+        return [(), line("  ", first), line("  ", *rescue())]
     elif activity.freshness is None:
         text = "Reading the index."
     elif not activity.files:
         text, more = f"There is no note to search yet in {fmt.inert(workspace)}.", _EMPTY
-    elif activity.damage is not None:
-        first = ("The index is damaged: a search can fail, or miss notes.", "strong")
-        return [(), line("  ", first), line("  ", *rescue())]
     else:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
         text, more = f"{files}, {chunks} to search.", _PURPOSE

@@ -164,7 +164,7 @@ def subtitle(state: IndexState) -> str:
 
 def around_nothing(cells: int) -> tuple[list[Line], list[Line]]:
     """What the list says of an index that cannot be opened, before anything was checked."""
-    text = "The index cannot be opened: there is nothing to check."
+    text = "The index cannot be opened."
     return wrapped(line((text, "dim")), cells, 0), []
 
 

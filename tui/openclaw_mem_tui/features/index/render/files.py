@@ -99,14 +99,10 @@ def _state(row: FileRow) -> str:
     return f"{words} {'+' if row.delta > 0 else '−'}{fmt.bytes_of(abs(row.delta))}"
 
 
-def file_detail(
-    row: FileRow | None, state: IndexState, unknown: bool, unread: Line, cells: int
-) -> list[Line]:
-    """Everything about one file; every text in full. ``unread`` says why there are no files."""
+def file_detail(row: FileRow | None, state: IndexState, unknown: bool, cells: int) -> list[Line]:
+    """Everything about one file; every text in full."""
     if row is None:
-        return (
-            [line(("No file is selected.", "dim"))] if state.overview is not None else wrapped(unread, cells)
-        )
+        return [line(("No file is selected.", "dim"))]
     details = Details(cells)
     say = details.say
     mark, words, role = UNKNOWN if unknown else STATES[row.state]

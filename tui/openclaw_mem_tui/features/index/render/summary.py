@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from openclaw_mem_engine.api import (
     FILES_WAITING,
     IN_PROCESS,
-    IndexDamaged,
     Overview,
     Plan,
     PlannedSpace,
@@ -220,6 +219,7 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), *stops)
     elif trouble and state.overview is None and state.unreadable:  # above in full
         again = f"the index cannot be read; {key('sync_now')} tries again"
+        again = in_full(DAMAGED) if activity.damage is not None else again
         shown = line((" ✗ ", "bad"), fmt.inert(state.said or again))
     elif trouble:
         shown = line(
@@ -241,18 +241,26 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
 # -- before a rebuild --------------------------------------------------------------------------------------
 
 
-def rebuild_plan(plan: Plan | IndexDamaged, hosts: Sequence[str] | None, cells: int) -> list[Line]:
-    """What a rebuild reads, embeds and costs, as far as the index can be read. ``hosts`` are those that text
-    may be sent to; None where that is not known."""
-    if isinstance(plan, IndexDamaged):
-        text = "The index is damaged. A new one is built from the notes and the embeddings that can be read."
-        made = wrapped(line(f"{text} The damaged file is kept beside it; you can delete it then."), cells)
-        rest = "The number of new embeddings is unknown"
-        if hosts == ():
-            rest = "The other embeddings are made on this machine, free of charge"
-        elif hosts:
-            rest = f"{rest}; their texts are sent to {', '.join(map(fmt.inert, hosts))}"
-        return [*made, *wrapped(line(f"{rest}."), cells)]
+def repair_plan(readable: tuple[int, int | None] | None, hosts: Sequence[str], cells: int) -> list[Line]:
+    """What the repair of a damaged index keeps: so many embeddings that are ``readable``, of how many, as far
+    as that is known. ``hosts`` are those that texts without one are sent to."""
+    text = "The index is damaged. A new one is built from your notes, which are not changed."
+    made = wrapped(line(f"{text} The damaged file is kept beside it; you can delete it then."), cells)
+    count, held = readable or (0, None)
+    many = f"{count:,} of {held:,}" if held else f"{count:,}"
+    kept = f"{many} embedding{'s' * ((held or count) != 1)} can be read and are kept."
+    if readable is None:
+        kept = "Its embeddings are kept as far as they can be read; how many is not known."
+    elif not count:
+        kept = "None of its embeddings can be read."
+    rest = "Those that are missing are made on this machine, free of charge."
+    if hosts:
+        rest = f"To make those that are missing, text is sent to {', '.join(map(fmt.inert, hosts))}."
+    return [*made, *wrapped(line(f"{kept} {rest}"), cells)]
+
+
+def rebuild_plan(plan: Plan, cells: int) -> list[Line]:
+    """What a rebuild reads, embeds and costs."""
     if not plan.rebuild:  # an index that is brought up to date in place
         text = "Every file is read again. Vectors of unmodified texts are kept. Searches keep working."
         return [
