@@ -190,7 +190,7 @@ def test_the_end_after_a_sync_that_the_watcher_began(world: World, how: str, cod
         assert end(opened, how) == code
 
 
-@pytest.mark.parametrize(("how", "code"), [("q", 0), ("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.parametrize(("how", "code"), [("q", 0), ("SIGTERM", 143)])
 def test_the_end_over_a_damaged_index(call: Call, world: World, how: str, code: int) -> None:
     for number in range(120):
         world.write(f"memory/many/{number:03}.md", f"# Note {number}\n\nAbout subject{number}.\n")
