@@ -223,3 +223,26 @@ async def test_no_line_about_a_failed_search_is_said_twice(tmp_path: Path) -> No
         drawn = " ".join(" ".join(pane.text for pane in app.screen.query(Pane)).split())
         assert drawn.count("The index is damaged.") == 1 and "openclaw-mem doctor" not in drawn
         assert WAITS in status_of(app)
+
+
+async def test_a_fault_that_meets_the_damage_is_not_switched_on(tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    app = workbench(settings, lambda _: None, "badger orchard")
+    async with app.run_test(size=LARGE) as pilot:
+        await until(pilot, lambda: "badger" in lab(app).hits.text)
+        await settled(pilot)
+        damaged_header(settings.index_path)
+        await press(pilot, "2", "tab", "space")
+        await until(pilot, lambda: app.search.activity.damage is not None)
+        await settled(pilot)
+        assert not app.search.view.faults and not app.search.service.faults
+        await press(pilot, "space")
+        assert WAITS in status_of(app) and not app.search.view.faults
+        await press(pilot, "F")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
+        await press(pilot, "enter")
+        await until(pilot, lambda: app.search.activity.damage is None)
+        await settled(pilot)
+        await press(pilot, "2", "space")
+        await until(pilot, lambda: app.search.view.pool_faults and not app.search.view.pending)
+        assert not app.search.view.error, "it works after the repair"

@@ -188,7 +188,11 @@ class Service:
             faulted = None
             if faults:
                 faulted = MemoryThread(lambda: self._opened(faults, backend), "openclaw-mem-faulted")
-                await _open(faulted)
+                try:
+                    await _open(faulted)
+                except api.IndexDamaged as damage:
+                    self.on_damage(damage)
+                    raise
             before, self._faulted, self.faults, self._backend = self._faulted, faulted, faults, backend
         if before is not None:
             self.run(before.close())
@@ -325,9 +329,11 @@ class Service:
 
 
 async def _open(memory: MemoryThread) -> None:
-    """Open it, or close what was made for it and raise why not."""
+    """Open it with its index, or close what was made for it and raise why not."""
     try:
         await memory.open()
+        if (damage := api.damage_of(memory.opened.backend)) is not None:
+            raise damage
     except BaseException:
         await memory.close()
         raise
