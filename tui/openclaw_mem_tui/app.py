@@ -153,10 +153,11 @@ class Workbench(App[int]):
     def get_default_screen(self) -> Screen[None]:
         return self.search_screen
 
-    def on_load(self) -> None:
-        """A signal that ends the process leaves the alternate screen first; exit code 128 + its number."""
-        if not self.is_headless:
-            ending.listen(self.exit)
+    async def run_async(self, **options: Any) -> int | None:
+        """A signal that ends the process leaves the alternate screen first; exit code 128 + its number. Here,
+        not in ``on_load``: there Textual does not know yet whether it runs without a terminal."""
+        ending.listen(self.exit)
+        return await super().run_async(**options)
 
     async def on_mount(self) -> None:
         # Keys that were typed before the first frame are in the queue of this application: without a focus
