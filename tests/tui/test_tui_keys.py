@@ -145,7 +145,7 @@ async def test_few_rows_go_to_the_list_and_many_columns_to_the_text(tmp_path: Pa
         hits = lab(app).hits
         lesson = lab(app).lesson
         assert hits.size.height >= 5 and lesson.region.height == 1
-        assert "Decay hides an old note" in lesson.text and "! text  1/15 · space: decay off" in lesson.text
+        assert "Decay hides an old note" in lesson.text and "1/15 · now: decay on" in lesson.text
         await press(pilot, "exclamation_mark")
         drawn = " ".join(app.screen.query_one(HelpText).text.split())
         assert world.make.demo_guide()[0].lesson in drawn

@@ -216,7 +216,7 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         )
         assert screen.search.history.queries[-1] == "router cellar"
         await press(pilot, "z")
-        assert "there is no step of a knob or a fault; U resets the knobs" in screen.search.activity.said
+        assert "no step of a knob or a fault to undo; U resets the knobs" in screen.search.activity.said
         await press(pilot, "0")
         view = screen.search.view
         assert not view.query and not view.changed_knobs() and view.pin is None

@@ -102,16 +102,13 @@ def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bo
     count = line((f"  lesson {number + 1} of {len(guide)}", "dim"))
     swaps = against != view.knobs and not view.other_backend
     now, other = changed_words(against, view.knobs), changed_words(view.knobs, against)
-    swap = line((" · ", "dim"), (key("swap"), "key"))
-    both = line((f" · now: {now}", "dim"), *swap, (f": {other}", "dim")) if swaps else ()
-    half = line(*swap, (f": {other}", "dim")) if swaps else ()  # the shown run is not that one
-    least = line(*swap, (" swap", "dim")) if swaps else ()
+    shown = line((f" · now: {now}", "dim")) if swaps else ()  # the key is at the bottom, too
+    both = (*shown, *line((" · ", "dim"), (key("swap"), "key"), (f": {other}", "dim"))) if swaps else ()
     reads = line("  ", (key("messages"), "key"), (" text", "dim")) if brief else ()
     head += line((own, "dim"))
     short = line((f"  {number + 1}/{len(guide)}", "dim"))
-    shown = line((f" · now: {now}", "dim")) if swaps else ()
     # The number is always there; the last cell stays blank.
-    ways = (count, both), (count, half), (count, least), (short, half), (short, shown), (count,), (short,)
+    ways = (count, both), (count, shown), (short, both), (short, shown), (count,), (short,)
     for way in ways:
         if width(head) + width(reads) + sum(map(width, way)) < cells:
             return fit([*head, *reads, *chain.from_iterable(way)], cells)
