@@ -18,7 +18,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED
-from openclaw_mem_tui.render.reports import Done, outcome, verified
+from openclaw_mem_tui.render.reports import Done, cause, outcome, verified
 from openclaw_mem_tui.render.spans import Failed
 from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
@@ -206,7 +206,9 @@ class SyncController(Presenter[Activity]):
             self.update(phase="ready", label="", left=None)
         if said:
             said, self.done = type(said)(self.done.around(said)), Done()  # one that failed still says so
-        calm = before if quietly else "the index is up to date"
+        emptied = self.state.freshness.emptied if self.state.freshness is not None else None
+        calm = f"the index is kept: {cause(emptied)}" if emptied else "the index is up to date"
+        calm = before if quietly else calm
         self.say(said or (DAMAGED if self.state.damage is not None else calm))
 
     async def _sync_once(self, job: Job) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import SyncReport
+    from openclaw_mem_engine.api import SkippedFile, SyncReport
 
 
 class Done(NamedTuple):
@@ -40,6 +40,11 @@ def outcome(report: SyncReport) -> str:
         f"{len(left_out)} excluded" if left_out else "",
     )
     return f"{fmt.join(parts, ', ')} in {report.seconds:.1f} s"
+
+
+def cause(emptied: SkippedFile) -> str:
+    """Why a sync keeps what the index has of notes that are not found any more."""
+    return fmt.inert(emptied.reason.partition(": ")[0])
 
 
 def verified(report: SyncReport) -> str:
