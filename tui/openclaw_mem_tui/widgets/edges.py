@@ -18,10 +18,11 @@ from openclaw_mem_tui.widgets.line_view import Lines, Pane
 FRAME_S = 0.12
 #: The keys of lines that are typed in.
 _OF_QUERY = (("↑", "previous query"), ("ctrl+r", "history"), ("ctrl+p", "palette"))
-#: The query line: over chunks, over the start page with and without suggestions; the line of a filter.
+#: The query line: over chunks, over the start page with and without suggestions; the line of a filter. What
+#: ``enter`` does to the row of a suggestion depends on it.
 _TYPED = {
     "query": (("esc", "for keys"), ("enter ↓", "to the chunks"), *_OF_QUERY),
-    "start": (("esc", "for keys"), ("enter", "ask"), ("↓", "to the list"), *_OF_QUERY),
+    "start": (("esc", "for keys"), ("enter", ""), ("↓", "to the list"), *_OF_QUERY),
     "blank": (("esc", "for keys"), *_OF_QUERY),
     "filter": (("enter ↓", "to the rows"), ("esc", "show all rows")),
 }
@@ -110,7 +111,8 @@ class KeyBar(Lines):
             parts, right = [Span(" typing", "strong accent"), Span(" │ ", "faint")], list[Span]()
             if self.where != "filter" and (key := typed_key("help")):
                 right = [Span(key, "key", "do('help')"), Span(" help ", "dim", "do('help')")]
-            for key, text in _TYPED[self.where]:
+            for key, does in _TYPED[self.where]:
+                text = does or self._renamed.get("get", "")
                 if width(parts) + len(key) + len(text) + 3 + width(right) <= cells:
                     parts.extend((Span(key, "key"), Span(f" {text}   ", "dim")))
             return [spread(parts, right, cells)]
