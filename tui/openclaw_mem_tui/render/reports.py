@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import SkippedFile, SyncReport
+    from openclaw_mem_engine.api import DoctorReport, SkippedFile, SyncReport
 
 
 class Done(NamedTuple):
@@ -40,6 +40,15 @@ def outcome(report: SyncReport) -> str:
         f"{len(left_out)} excluded" if left_out else "",
     )
     return f"{fmt.join(parts, ', ')} in {report.seconds:.1f} s"
+
+
+def examined(report: DoctorReport, at: float) -> str:
+    """What the start page says of checks that ran ``at``, as it does of those in the log; empty when they
+    found neither errors nor warnings."""
+    if not (report.errors or report.warnings):
+        return ""
+    found = f"{fmt.count(report.errors, 'error')}, {fmt.count(report.warnings, 'warning')}."
+    return f"doctor, {fmt.clock(at, at)}: {found}"
 
 
 def cause(emptied: SkippedFile) -> str:

@@ -215,9 +215,9 @@ def landing(
         for query, path in shown:
             origin = (fmt.path(fmt.inert(path), max(4, cells - wide - 4)), "dim")
             items.append([line("  ", fmt.left(fmt.inert(query), wide), " ", origin)])
-    if page.doctor:
+    if found := page.doctor if search.sync.examined is None else search.sync.examined:
         opens = (reach("show_index"), "key")
-        doctor = line("  ", (fmt.inert(page.doctor), "warn"), " ", opens, (" shows it", "dim"))
+        doctor = line("  ", (fmt.inert(found), "warn"), " ", opens, (" shows it", "dim"))
         foot += [(), *wrapped(doctor, cells, 2)]
     if is_blank(search) and not (view.error or activity.phase == "failed"):
         keys = _keys(search.guide is not None, activity.files, cells)
