@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown
     from openclaw_mem_engine.inspection import FILE_STATES as FILE_STATES
     from openclaw_mem_engine.inspection import FILE_WORDS as FILE_WORDS
-    from openclaw_mem_engine.inspection import FILES_WAITING as FILES_WAITING
     from openclaw_mem_engine.inspection import FileRow as FileRow
     from openclaw_mem_engine.inspection import FileState as FileState
     from openclaw_mem_engine.inspection import Overview as Overview

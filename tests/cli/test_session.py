@@ -114,6 +114,8 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
 
     # What was applied holds, and the session goes on where it was left.
     with start(world) as again:
+        again.shows("Continue: vegetables and beans", "Screens", without="U reset")
+        again.press("enter")
         again.shows("continued", "vegetables and beans", "min score .26", "1 result", without="U reset")
 
         again.press("enter", "q")

@@ -185,6 +185,7 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
         await press(pilot, "g")
         assert "above" not in frame(screen.hits)
 
+        signs = set[str]()
         for _ in range(12):
             await press(pilot, "right_square_bracket")
             view = screen.search.view
@@ -197,6 +198,9 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
                 assert found is not None and quote in found.text
             assert view.trace.returned or "Nothing" in screen.verdict.text
             assert not screen.search.activity.trouble
+            signs.add(sign := screen.status_line.draw(120)[0][0].role)
+            assert (sign == "warn") == screen.notes.text.startswith(" ! "), "the worst that holds"
+        assert signs == {"good", "warn"}
 
 
 @pytest.mark.parametrize("size", [SMALL, (60, 20)])

@@ -325,9 +325,11 @@ def test_an_expected_passage_that_does_not_fit_names_the_key_that_shows_all_of_i
 def test_the_sign_is_the_state_whatever_was_said_last() -> None:
     said, sound = Activity(phase="ready", said="wrote x.json"), world.view()
     assert status.status(sound, said, 100)[0].role == "good"
-    degraded = state.answered(sound, replace(world.pool(), fallback=Fallback("openai", "401")))
-    assert status.status(degraded, said, 100)[0].role == "warn"
+    degraded = world.view(notes=(Note("embedding-failed", "BM25 only: 401", "warning"),))
+    for now in said, replace(said, said=""):
+        assert status.status(degraded, now, 100)[0].role == "warn"
     assert status.status(sound, replace(said, trouble="the index is damaged"), 100)[0].role == "warn"
+    assert status.status(sound, replace(said, freshness=Freshness("stale", 1, 0.0)), 100)[0].role == "warn"
     failed = status.status(state.failed(sound, "the search failed"), said, 100)
     assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad")
     found = status.status(sound, replace(said, errors=1), 100)

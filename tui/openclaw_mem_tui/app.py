@@ -114,6 +114,8 @@ class Workbench(App[int]):
         self._choose_theme(again or usual, theme_folder)
         unused = (*refused_keys, *filter(None, [self.theme_trouble]))
         self.search.sync.update(unused=unused)
+        #: The screen of the table that is shown, or was when the application ended.
+        self._at = SCREENS[0].name
         #: Titles of the actions that were picked in the palette, the last one first.
         self._recent = left.recent
         #: What was configured, and what that gave.
@@ -201,7 +203,7 @@ class Workbench(App[int]):
     def _session(self) -> Remembered:
         """What the next session may continue."""
         return replace(
-            to_remember(self.search),
+            to_remember(self.search, self._at if self._at != SCREENS[0].name else ""),
             recent=self._recent,
             theme=self.theme if self.theme != self._first_theme else "",
             usual_theme=self._usual_theme,
@@ -233,9 +235,10 @@ class Workbench(App[int]):
             self.search_screen.hits.focus()
         while len(self.screen_stack) > 1:
             self.pop_screen()
-        if name == SCREENS[0].name:
-            return
-        self.push_screen(self._built(name))
+        self._at = name
+        if name != SCREENS[0].name:
+            self.push_screen(self._built(name))
+        self._save_soon()
 
     def _built(self, name: str) -> WorkbenchScreen:
         """A screen of the table, shown or not."""
@@ -256,6 +259,9 @@ class Workbench(App[int]):
     def pop_screen(self) -> AwaitComplete:
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.forget_message()
+            if self._at == self.screen.WHERE:
+                self._at = SCREENS[0].name
+                self._save_soon()
         return super().pop_screen()
 
     async def _dispatch_action(self, namespace: DOMNode, action_name: str, params: Any) -> bool:

@@ -225,7 +225,7 @@ def run_files(arguments: Namespace) -> int:
 
 def _file_lines(overview: Overview, rows: Sequence[FileRow], state: str) -> list[str]:
     """A table, and totals with the ``state`` of the index."""
-    from openclaw_mem_engine.inspection import FILE_WORDS, FILES_WAITING
+    from openclaw_mem_engine.inspection import FILE_WORDS
 
     cells, whole = [], [file for file in overview.freshness.skipped if file.of_workspace]
     for row in rows:
@@ -235,11 +235,10 @@ def _file_lines(overview: Overview, rows: Sequence[FileRow], state: str) -> list
         cells.append((FILE_WORDS[row.state], one_line(row.path), chunks, _file_size(row), one_line(row.why)))
     counts = overview.counts
     text = f"{counted(counts.files, 'file')} with {counted(counts.chunks, 'chunk')} in the index"
-    waiting = overview.number(*FILES_WAITING)
     if state == "damaged":
         text = "the index is damaged, what it holds is not known: `openclaw-mem doctor --fix` repairs it"
-    elif waiting:
-        text += f", {counted(waiting, 'file')} to sync: `openclaw-mem index`"
+    elif overview.waiting:
+        text += f", {counted(overview.waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:
         text += ", built with other settings: `openclaw-mem index` rebuilds it"
     elif state == "fresh":

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.model import Freshness, SkippedFile, Source, as_json
+from openclaw_mem_engine.model import WHOLE, Freshness, SkippedFile, Source, as_json
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, IndexStore, SpaceSize
 from openclaw_mem_engine.stores.base import FileState as IndexedFile
@@ -34,8 +34,10 @@ FILE_WORDS: Mapping[FileState, str] = {
     "indexed": "up to date",
 }
 FILE_STATES = (*FILE_WORDS,)
-#: Those that the next sync reads or removes.
-FILES_WAITING: tuple[FileState, ...] = ("changed", "new", "gone", "unlisted")
+#: Those that the next sync reads or removes, unless it keeps them.
+_WAITING = "changed", "new", "gone", "unlisted"
+#: Why it keeps one that is not found any more.
+_KEPT = "kept in the index until there are notes again"
 #: Those of a file that is on disk and in the index.
 _HELD = "indexed", "changed"
 
@@ -65,6 +67,16 @@ class FileRow:
             return 0
         return self.size - self.indexed_size
 
+    @property
+    def kept(self) -> bool:
+        """Whether no sync removes it, though it is not found: the workspace was emptied."""
+        return self.why == _KEPT
+
+    @property
+    def waits(self) -> bool:
+        """Whether the next sync reads or removes it."""
+        return self.state in _WAITING and not self.kept
+
     def to_dict(self) -> dict[str, Any]:
         return as_json(self)
 
@@ -92,6 +104,11 @@ class Overview:
 
     def number(self, *states: FileState) -> int:
         return sum(row.state in states for row in self.files)
+
+    @property
+    def waiting(self) -> int:
+        """How many files the next sync reads or removes."""
+        return sum(row.waits for row in self.files)
 
 
 def overview(
@@ -145,13 +162,17 @@ def _rows(
         held = (None, mtime) if before is None else (before.size, mtime, before.hash)
         state: FileState = "new" if before is None else "changed"
         rows.append(FileRow(new.path, new.source, state, chunks.get(new.path, 0), new.size, *held))
-    reasons = {file.path: file.reason for file in skipped}
+    excluded = {file.path: file for file in skipped}
     for file in changes.removed:
         is_there = is_on_disk(settings, file.path)
-        why = reasons.get(file.path, "") if is_there else ""
+        why = excluded[file.path].reason if is_there and file.path in excluded else ""
         rows.append(indexed(file, "unlisted" if is_there else "gone", why))
         known.pop(file.path, None)
-    excluded = {file.path: file for file in skipped}
+    for file in [*known.values()] if WHOLE in excluded else ():  # no note is listed
+        is_there = is_on_disk(settings, file.path)
+        if file.source == "memory" or not is_there:
+            rows.append(indexed(file, "unlisted" if is_there else "gone", _KEPT))
+            del known[file.path]
     folders = tuple(path for path, file in excluded.items() if file.transient)
     for file in known.values():
         folder = next((path for path in folders if file.path.startswith(f"{path}/")), "")

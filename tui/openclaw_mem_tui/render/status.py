@@ -127,7 +127,6 @@ def fault_banner(faults: frozenset[str], cells: int) -> Line:
 _DAMAGED = "Index damaged: this answer may lack some chunks. "
 _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "dim")
 
-
 #: Where there is nothing to show in full.
 NO_MESSAGES = [line(("Nothing is shortened, and there are no messages.", "dim"))]
 
@@ -307,7 +306,8 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
         spin = (f" {SPINNER[frame % len(SPINNER)]} ", "accent")
         return line(spin, ("searching  ", "dim"), (key("cancel"), "key"), (" cancel", "dim"))
     # The sign is the state, whatever the last message is: the worst that holds.
-    degraded = activity.trouble or (view.pool is not None and view.pool.fallback is not None)
+    warned = view.trace is not None and any(note.level == "warning" for note in view.trace.notes)
+    degraded = warned or activity.trouble or (activity.freshness and activity.freshness.state != "fresh")
     failed = view.error or activity.damage or activity.errors
     sign = Span(" ✗ ", "bad") if failed else Span(" ● ", "warn" if degraded else "good")
     if activity.said:

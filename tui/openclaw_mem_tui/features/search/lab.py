@@ -41,7 +41,7 @@ class Lab(WorkbenchScreen):
         self.hint, self.verdict = Pane(id="hint"), Pane(id="verdict")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
         self.notes = Brief(4, id="notes")
-        self._initial_query = initial_query or search.remembered.query
+        self._initial_query = initial_query
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
         self._view: View | None = None  # what is drawn

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openclaw_mem_engine.api import (
-    FILES_WAITING,
     IN_PROCESS,
     Overview,
     Plan,
@@ -15,6 +14,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED, in_full
+from openclaw_mem_tui.render.reports import cause
 from openclaw_mem_tui.render.spans import Line, Span, brief, keyed, line, reported, spread, width, wrapped
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing, worst_first
 
@@ -136,11 +136,7 @@ def _unsure(state: IndexState, activity: Activity) -> Line:
         return line(("✗ damaged", "strong bad"), (" · ", "faint"), (key("repair"), "key"), " repairs")
     if state.trouble or state.unreadable:
         return line(("not known: ", "warn"), (key("messages"), "key"), " shows why")
-    if (
-        activity.phase == "syncing"
-        and state.overview is not None
-        and not state.overview.number(*FILES_WAITING, "stale")
-    ):
+    if activity.phase == "syncing" and state.overview is not None and not state.overview.waiting:
         return line(("not known: a sync is running", "warn"))
     return ()
 
@@ -162,7 +158,7 @@ def _warnings(state: IndexState) -> Line:
 def _in_short(state: IndexState, overview: Overview, cells: int) -> Line:
     """The state of the index in a few words, the worst ones where there is no room for all."""
     freshness = overview.freshness.state
-    waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "excluded")
+    waiting, out = overview.waiting, overview.number("refused", "excluded")
     role = "good" if freshness == "fresh" else "warn"
     parts = [
         _errors(state),
@@ -183,18 +179,17 @@ def _state(state: IndexState, overview: Overview) -> Line:
         return worst_first(
             errors, line(("empty", "warn"), ": ", (key("sync_now"), "key"), (" builds the index", "dim"))
         )
-    waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "excluded")
+    waiting, out = overview.waiting, overview.number("refused", "excluded")
     lacking = _lacking(overview)
     shown = (str(fresh.state), "good" if fresh.state == "fresh" else "warn")
     why: Line = ()
     if fresh.state == "stale":
         since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
         shown = (f"stale{since}", "warn")
-        if waiting:
+        if fresh.emptied:
+            why = line(", kept (", (key("prune"), "key"), f" drops it): {cause(fresh.emptied)}")
+        elif waiting:
             why = line(f": {fmt.count(waiting, 'file')} to sync ", *_sync())
-        elif fresh.emptied:
-            cause = fmt.inert(fresh.emptied.reason.partition(": ")[0])
-            why = line(", kept (", (key("prune"), "key"), f" drops it): {cause}")
         elif overview.differences:
             why = line(f": {'; '.join(map(fmt.inert, overview.differences))}")
     excluded = line((f"{fmt.count(out, 'file')} excluded", "dim")) if out else ()
