@@ -163,7 +163,7 @@ def _warnings(state: IndexState) -> Line:
 def _in_short(state: IndexState, overview: Overview, cells: int) -> Line:
     """The state of the index in a few words, the worst ones where there is no room for all."""
     freshness = overview.freshness.state
-    waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "excluded")
+    waiting, out = overview.number(*FILES_WAITING), overview.number("excluded")
     role = "good" if freshness == "fresh" else "warn"
     parts = [
         _errors(state),
@@ -184,7 +184,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
         return worst_first(
             errors, line(("empty", "warn"), ": ", (key("sync_now"), "key"), (" builds the index", "dim"))
         )
-    waiting, out = overview.number(*FILES_WAITING), overview.number("refused", "excluded")
+    waiting, out = overview.number(*FILES_WAITING), overview.number("excluded")
     lacking = _lacking(overview)
     shown = (str(fresh.state), "good" if fresh.state == "fresh" else "warn")
     why: Line = ()
@@ -270,7 +270,7 @@ def rebuild_plan(plan: Plan | IndexDamaged, hosts: Sequence[str] | None, cells: 
         made += wrapped(_space(space), cells, 2)
     if not plan.spaces:
         made += wrapped(line("Nothing is embedded: BM25 only."), cells)
-    if out := sum(not file.of_workspace for file in plan.skipped):
+    if out := sum(not file.of_workspace for file in plan.excluded):
         made += wrapped(line((f"{fmt.count(out, 'file')} excluded.", "dim")), cells)
     return made
 
