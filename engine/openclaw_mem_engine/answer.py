@@ -66,11 +66,11 @@ def chain_of(lineup: ProviderSet, found: IndexStatus, knobs: Knobs, index: Path)
     spaces = {size.space: (size.vectors, size.dims) for size in found.spaces if size.vectors}
     counted = knobs.space_number
     links = lineup.states(spaces, found.chunks, full_text=found.full_text, counted=counted)
-    if not any(link.state == "idle" for link in links):
+    if not any(link.state == "not-indexed" for link in links):
         return links
     makes = who_makes(index)
     return tuple(
-        replace(link, why=f"{link.why}. {makes}") if link.state == "idle" else link for link in links
+        replace(link, why=f"{link.why}. {makes}") if link.state == "not-indexed" else link for link in links
     )
 
 

@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.explain import returned_words as returned_words
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown
     from openclaw_mem_engine.inspection import FILE_STATES as FILE_STATES
-    from openclaw_mem_engine.inspection import FILE_WORDS as FILE_WORDS
     from openclaw_mem_engine.inspection import FileRow as FileRow
     from openclaw_mem_engine.inspection import FileState as FileState
     from openclaw_mem_engine.inspection import Overview as Overview
@@ -74,12 +73,12 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.model import VECTORS as VECTORS
     from openclaw_mem_engine.model import WAITING as WAITING
     from openclaw_mem_engine.model import Excerpt as Excerpt
+    from openclaw_mem_engine.model import ExcludedFile as ExcludedFile
     from openclaw_mem_engine.model import Expected as Expected
     from openclaw_mem_engine.model import Fallback as Fallback
     from openclaw_mem_engine.model import Freshness as Freshness
     from openclaw_mem_engine.model import Note as Note
     from openclaw_mem_engine.model import Progress as Progress
-    from openclaw_mem_engine.model import SkippedFile as SkippedFile
     from openclaw_mem_engine.model import says_damage as says_damage
     from openclaw_mem_engine.model import utf16_length as utf16_length
     from openclaw_mem_engine.notes.edit import NoteEdit as NoteEdit
@@ -178,7 +177,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.why_not import Step as Step
     from openclaw_mem_engine.why_not import TextChange as TextChange
     from openclaw_mem_engine.why_not import WhyNot as WhyNot
-    from openclaw_mem_engine.workspace.listing import unlisted_notes as unlisted_notes
+    from openclaw_mem_engine.workspace.listing import notes_not_included as notes_not_included
     from openclaw_mem_engine.workspace.reading import BUDGET_LINES as BUDGET_LINES
     from openclaw_mem_engine.workspace.reading import BUDGET_SEVERITY as BUDGET_SEVERITY
 

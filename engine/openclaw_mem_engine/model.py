@@ -139,11 +139,11 @@ class MemoryFile(NamedTuple):
 
 
 #: Paths of what is excluded that stand for all notes of the index, and for Markdown that is no memory.
-WHOLE, UNLISTED = ".", "**/*.md"
+WHOLE, NOT_INCLUDED = ".", "**/*.md"
 
 
 @dataclass(frozen=True, slots=True)
-class SkippedFile:
+class ExcludedFile:
     """A file or folder that is excluded, and why. ``by_rule``: it is no memory (a hidden folder).
     ``transient``: it cannot be read now and may be readable later (permissions, a failing disk), so what is
     known of it is not forgotten; of a folder that goes for all below it."""
@@ -156,13 +156,13 @@ class SkippedFile:
     @property
     def of_workspace(self) -> bool:
         """Whether this is about the workspace as a whole, and its path no file of it."""
-        return self.path in (WHOLE, UNLISTED)
+        return self.path in (WHOLE, NOT_INCLUDED)
 
     @property
     def text(self) -> str:
         """``memory/a.md: is not text``; of the workspace the sentence alone."""
         if self.of_workspace:
-            return f"not indexed: {self.reason}" if self.path == UNLISTED else self.reason
+            return f"not indexed: {self.reason}" if self.path == NOT_INCLUDED else self.reason
         return f"{self.path}: {self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -301,20 +301,20 @@ class Space(NamedTuple):
 class Fallback:
     """Something else answered than what is configured: ``origin`` could not, because of ``reason``.
 
-    ``served`` is what answered ``instead``: "keywords", "nothing", "builtin", or the label of the fallback's
+    ``active`` is what answered ``instead``: "bm25", "nothing", "builtin", or the label of the fallback's
     vectors. Epoch seconds: ``since`` when it fails, ``next_retry`` (None: not by itself)."""
 
     origin: str
     reason: str
-    served: str = "keywords"
+    active: str = "bm25"
     since: float | None = None
     next_retry: float | None = None
 
     @property
     def instead(self) -> str:
         """What answered: ``BM25 only``, ``vectors of x``."""
-        known = {"keywords": "BM25 only", "nothing": "no retriever", "builtin": "built-in index"}
-        return known.get(self.served, f"vectors of {self.served}")
+        known = {"bm25": "BM25 only", "nothing": "no retriever", "builtin": "built-in index"}
+        return known.get(self.active, f"vectors of {self.active}")
 
     @property
     def words(self) -> str:
@@ -338,13 +338,13 @@ class Freshness:
     synced_at: float | None
     changed: tuple[str, ...] = ()
     changed_count: int = 0
-    skipped: tuple[SkippedFile, ...] = ()
+    excluded: tuple[ExcludedFile, ...] = ()
     stale_since: float | None = None
 
     @property
-    def emptied(self) -> SkippedFile | None:
+    def emptied(self) -> ExcludedFile | None:
         """Why the notes of the index are kept though the workspace holds none any more, if so."""
-        return next((file for file in self.skipped if file.path == WHOLE), None)
+        return next((file for file in self.excluded if file.path == WHOLE), None)
 
     def to_dict(self) -> dict[str, Any]:
         return as_json(self)

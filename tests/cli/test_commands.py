@@ -29,12 +29,12 @@ def test_index_json_is_the_documented_contract(call: Call, world: World) -> None
     report = said.json
     assert report["files"] == report["chunks"] == report["embedded"] == 4
     assert report["cacheHits"] == 0
-    assert [skipped["path"] for skipped in report["skipped"]] == ["memory/binary.md"]
-    assert "binary" in report["skipped"][0]["reason"]
+    assert [skipped["path"] for skipped in report["excluded"]] == ["memory/binary.md"]
+    assert "binary" in report["excluded"][0]["reason"]
     assert report["seconds"] >= 0
     again = call("index", "--json").json
     assert (again["changed"], again["embedded"]) == ([], 0)
-    assert again["skipped"] == report["skipped"]
+    assert again["excluded"] == report["excluded"]
 
 
 def test_index_tells_people_what_it_left_out(call: Call, world: World) -> None:

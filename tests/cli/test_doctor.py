@@ -263,7 +263,7 @@ def test_what_fix_cannot_repair_is_said_with_what_to_do(
     monkeypatch.setattr(Memory, "sync", busy)
     said = call("doctor", "--fix")
     assert said.code == 6 and "Another process is writing" in said.err, "the new index is empty"
-    assert "not repaired: files-unlisted" in said.out
+    assert "not repaired: files-not-indexed" in said.out
     assert said.out.endswith("To do: `openclaw-mem index`.\n")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_mem_engine.api import FILE_WORDS
+from openclaw_mem_engine.api import FILE_STATES
 from openclaw_mem_tui.features.index.render.files import STATES
 from support.commands import Call, World
 
@@ -12,7 +12,7 @@ from support.commands import Call, World
 def test_before_the_first_index_every_file_is_new(call: Call, world: World) -> None:
     shown = call("files", "--json")
     assert shown.code == 0 and shown.json["state"] == "empty"
-    assert {row["state"] for row in shown.json["files"]} == {"new"}
+    assert {row["state"] for row in shown.json["files"]} == {"not-indexed"}
     assert "unshown" not in call("status").out, "nothing is known of chunks that are not there"
     assert world.indexes == [] and not world.data.exists(), "looking makes nothing"
 
@@ -28,7 +28,7 @@ def test_changed_files_come_first_with_what_to_do(call: Call, world: World) -> N
     assert lines[1].startswith("not indexed") and "^[[31m" in lines[1] and "\x1b" not in said.out
     assert "2 files to sync: `openclaw-mem index`" in lines[-1]
     only = call("files", "--changed", "--json").json["files"]
-    assert [row["state"] for row in only] == ["changed", "new"]
+    assert [row["state"] for row in only] == ["modified", "not-indexed"]
     call("index")
     assert call("files", "--changed", "--json").json["files"] == []
 
@@ -42,7 +42,7 @@ def test_files_of_an_index_with_other_settings_are_stale(call: Call, world: Worl
     assert {row["state"] for row in call("files", "--changed", "--json", *other).json["files"]} == {"stale"}
     world.write("memory/later.md", "# Later\n")
     assert call("files", *other).out.startswith("not indexed  memory/later.md")
-    assert {row["state"] for row in call("files", "--json").json["files"]} == {"indexed", "new"}
+    assert {row["state"] for row in call("files", "--json").json["files"]} == {"up-to-date", "not-indexed"}
 
 
 def test_chunks_tell_lines_sizes_and_what_is_shared(call: Call, world: World) -> None:
@@ -50,7 +50,7 @@ def test_chunks_tell_lines_sizes_and_what_is_shared(call: Call, world: World) ->
     (world.workspace / "memory" / "tank.md").write_text(long + "\tend \x1b[2J\n")
     call("index")
     anatomy = call("chunks", "memory/tank.md", "--json").json
-    assert anatomy["state"] == "indexed" and anatomy["stored"] == len(anatomy["chunks"]) > 2
+    assert anatomy["state"] == "up-to-date" and anatomy["stored"] == len(anatomy["chunks"]) > 2
     assert anatomy["chunks"][1]["sharedLines"] > 0 and anatomy["chunks"][0]["startLine"] == 1
     said = call("chunks", "memory/tank.md:20", "--text")
     assert said.code == 0 and "up to date" in said.out and "tokens overlap" in said.out
@@ -89,14 +89,14 @@ def test_what_is_excluded_by_a_rule_or_a_setting_is_listed_with_the_reason(call:
     assert call("config", "set", "--yes", "exclude=memory/templates/**", "extra_paths=none.md").code == 0
     call("index")
     rows = {row["path"]: row["why"] for row in call("files", "--json").json["files"] if row["why"]}
-    status = call("status", "--json").json["freshness"]["skipped"]
+    status = call("status", "--json").json["freshness"]["excluded"]
     assert rows == {file["path"]: file["reason"] for file in status} and len(rows) == 3
     lines = [line for line in call("files").out.splitlines() if line.startswith("excluded ")]
     assert len(lines) == 3 and all(any(path in line for line in lines) for path in rows)
 
 
 def test_the_words_for_states_are_those_of_the_workbench() -> None:
-    assert {state: words for state, (_mark, words, _role) in STATES.items()} == FILE_WORDS
+    assert [words.replace(" ", "-") for _mark, words, _role in STATES.values()] == [*FILE_STATES]
 
 
 def test_a_note_beside_the_memory_is_refused_with_the_option_that_takes_it_in(

@@ -48,7 +48,7 @@ def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> Non
     world.write("MEMORY.md", b"xyz\0")
     (world.workspace / "memory" / "2026-02-20.md").unlink()
     report = call("index", "--json").json
-    assert (report["changed"], report["refused"], report["removed"]) == (
+    assert (report["changed"], report["withoutText"], report["removed"]) == (
         [],
         ["MEMORY.md"],
         ["memory/2026-02-20.md"],
@@ -59,7 +59,7 @@ def test_index_counts_what_it_refused_by_itself(call: Call, world: World) -> Non
         "0 files new or modified, 1 deleted, 1 excluded.",
     ]
     assert events[1]["reason"] == "Excluded: MEMORY.md: binary: NUL at byte 3 (its old text was removed)."
-    assert (events[1]["counts"]["changed"], events[1]["counts"]["refused"]) == (0, 1)
+    assert (events[1]["counts"]["changed"], events[1]["counts"]["withoutText"]) == (0, 1)
 
 
 def test_a_search_says_it_in_the_same_counts(call: Call, world: World) -> None:
@@ -97,23 +97,32 @@ def test_watch_tells_what_the_index_never_hears_of(
         running.next(lambda event: event["event"] == "sync")
         act(world)
         event = running.next()
-        assert (event["event"], event["changed"], event["refused"], event["removed"]) == ("sync", [], [], [])
-        (left_out,) = event["excluded"]
+        assert (event["event"], event["changed"], event["withoutText"], event["removed"]) == (
+            "sync",
+            [],
+            [],
+            [],
+        )
+        (left_out,) = event["newlyExcluded"]
         assert (left_out["path"], left_out["textRemoved"]) == (path, False)
         assert why in left_out["reason"]
         Path(world.workspace / path).unlink()
         back = running.next()
-        assert (back["noLongerExcluded"], back["noLongerExcludedCount"], back["excluded"]) == ([path], 1, [])
+        assert (back["noLongerExcluded"], back["noLongerExcludedCount"], back["newlyExcluded"]) == (
+            [path],
+            1,
+            [],
+        )
 
 
 def test_what_is_left_out_of_old_is_a_count_at_the_start(world: World) -> None:
     _link(world)
     with watch(world, "--json") as running:
         start = running.next(lambda event: event["event"] == "sync")
-        assert (start["excluded"], start["skippedCount"]) == ([], 1)
+        assert (start["newlyExcluded"], start["excludedCount"]) == ([], 1)
         world.write("memory/nul.md", NUL)
         event = running.next()
-        assert [file["path"] for file in event["excluded"]] == ["memory/nul.md"]
+        assert [file["path"] for file in event["newlyExcluded"]] == ["memory/nul.md"]
 
 
 def test_a_folder_that_becomes_a_link_takes_with_it_what_was_left_out_in_it(world: World) -> None:

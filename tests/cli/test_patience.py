@@ -74,7 +74,7 @@ def test_the_first_search_answers_though_the_provider_does_not(call: Call, world
         sent = len(server.requests)
         assert sent <= 1
         second = call("search", "router", "--json").json
-        assert len(server.requests) == sent and second["fallback"]["served"] == "keywords"
+        assert len(server.requests) == sent and second["fallback"]["active"] == "bm25"
         server.forever = None
         assert call("index").code == 0
         assert call("search", "router", "--json").json["fallback"] is None

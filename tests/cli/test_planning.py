@@ -120,7 +120,7 @@ def test_no_network_is_exit_7_and_keywords_find_all_the_same(bare: Call, world: 
     assert "embeddings failed" in said.err
     found = bare("search", "router", "--json")
     assert (found.code, found.json["results"][0]["path"]) == (0, "memory/2026-02-20.md")
-    assert found.json["fallback"]["served"] == "keywords"
+    assert found.json["fallback"]["active"] == "bm25"
 
 
 def test_a_stopped_index_pays_for_nothing_twice(world: World) -> None:

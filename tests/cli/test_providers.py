@@ -66,7 +66,7 @@ def test_json_holds_chain_usage_and_probes(bare: Call, world: World, server: Ser
         "probes",
     ]
     links = {link["name"]: link for link in found["chain"]}
-    assert (links["openai"]["role"], links["openai"]["state"]) == ("primary", "serving")
+    assert (links["openai"]["role"], links["openai"]["state"]) == ("primary", "active")
     assert (links["openai"]["vectors"], links["openai"]["chunks"]) == (4, 4)
     assert links["openai"]["keyOrigin"].endswith("agents.defaults.memorySearch.remote.apiKey")
     assert (links["static"]["role"], links["static"]["vectors"]) == ("fallback", 4)

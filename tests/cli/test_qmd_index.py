@@ -45,10 +45,10 @@ def test_configured_collections_are_changed_where_they_are_configured(qmd: Call)
 def test_files_lists_what_is_excluded_and_says_what_it_does_not_list(qmd: Call) -> None:
     rows = {row["path"]: (row["state"], row["why"]) for row in qmd("files", "--json").json["files"]}
     assert rows["memory/blank.md"] == ("excluded", "is blank")
-    *lines, unlisted, _ = qmd("files").out.splitlines()
+    *lines, not_included, _ = qmd("files").out.splitlines()
     assert len(lines) == len(rows)
     assert any(line.startswith("excluded ") and line.endswith(" is blank") for line in lines)
-    assert unlisted.startswith("Not listed: hidden files, ")
+    assert not_included.startswith("Not listed: hidden files, ")
 
 
 def test_every_change_of_a_collection_is_json_too(qmd: Call, world: World) -> None:
@@ -308,7 +308,7 @@ def test_the_doctor_knows_this_index(qmd: Call, world: World) -> None:
         *("no-vectors", "files-changed")
     }
     assert qmd("index").code == 0
-    assert {found["code"] for found in qmd("doctor", "--json").json["findings"]} == {"files-refused"}
+    assert {found["code"] for found in qmd("doctor", "--json").json["findings"]} == {"files-excluded"}
     (index,) = world.data.glob("qmd/*/main/index.sqlite")
     index.write_bytes(index.read_bytes()[:8192] + b"x" * 9000)
     said = qmd("doctor", "--json")

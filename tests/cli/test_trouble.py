@@ -131,7 +131,7 @@ def test_bad_files_do_not_keep_the_good_ones_from_being_found(call: Call, world:
     answer = call("search", "router", "--json").json
     assert answer["results"][0]["path"] == "memory/2026-02-20.md"
     assert answer["freshness"]["state"] == "partial"
-    assert len(answer["freshness"]["skipped"]) == 4
+    assert len(answer["freshness"]["excluded"]) == 4
     said = call("search", "router").out.splitlines()[-1]
     assert said.startswith("not indexed: memory/broken.md: is a link")
     assert said.endswith(" (3 more: `openclaw-mem status`)")

@@ -90,7 +90,7 @@ def test_a_data_folder_that_may_not_be_written_to(plain: tuple[Call, World]) -> 
     world.write("memory/later.md", "# Later\n")
     subprocess.run(["chmod", "-R", "a-w", str(world.data)], check=True)
     text = call("doctor").out
-    assert "files-unlisted" in text and "--fix" not in text, "which could repair nothing"
+    assert "files-not-indexed" in text and "--fix" not in text, "which could repair nothing"
     assert "not-writable" in call("doctor", "--fix").out
     said = call("doctor", "--json")
     found = finding(said, "not-writable")

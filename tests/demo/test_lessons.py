@@ -87,7 +87,7 @@ def test_lesson_japanese(demo: Memory) -> None:
     hybrid, vector = both_runs(demo, SUGGESTED["A question in Japanese: BM25 only"])
     assert "people/minato-seiko.md" in paths(hybrid)
     assert not vector.hits
-    (note,) = [note for note in vector.trace.notes if note.code in ("no-embedding", "leg-missing")]
+    (note,) = [note for note in vector.trace.notes if note.code in ("no-embedding", "list-missing")]
     assert note.text.startswith("Mode vector finds nothing: static has no vector for this query because ")
     assert [note.text for note in hybrid.trace.notes if note.text.startswith("BM25 only: ")]
 

@@ -182,7 +182,7 @@ class TestAgents:
     def test_an_agent_that_is_not_configured_is_told(self, world: World) -> None:
         world.openclaw(self.AGENTS)
         (note,) = world.load(agent="nobody").warnings
-        assert (note.code, note.level) == ("agent-unlisted", "warning"), "printed by every command"
+        assert (note.code, note.level) == ("agent-unknown", "warning"), "printed by every command"
         assert note.text.endswith("openclaw.json. Its agents: Work, play, boss.")
         many = [{"id": f"agent-{number}"} for number in range(9)]
         world.openclaw({"agents": {"list": many}})

@@ -257,11 +257,11 @@ def test_a_workspace_whose_files_may_not_be_looked_at_keeps_them(as_nobody: Path
         for _ in range(2):
             report = memory.sync()
             assert (report.removed, report.files) == ((), 1)
-            assert report.skipped and all("may not be read" in skipped.reason for skipped in report.skipped)
+            assert report.excluded and all("may not be read" in file.reason for file in report.excluded)
         assert memory.freshness().state == "partial"
         assert paths(memory, "router") == ["MEMORY.md"]
         workspace.chmod(0o700)
-        assert memory.sync().skipped == []
+        assert memory.sync().excluded == []
 
 
 # -- files that do not keep still -----------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_files_that_come_and_go_while_they_are_indexed(memory: Memory, tmp_path:
     try:
         for number in range(25):
             report = memory.sync(SyncRequest(force=number % 5 == 4))
-            reasons = {skipped.reason for skipped in report.skipped}
+            reasons = {file.reason for file in report.excluded}
             assert reasons <= {"does not exist"}, "what vanished is told as that"
             assert paths(memory, "router") == ["MEMORY.md"]
     finally:

@@ -36,8 +36,8 @@ def settings(tmp_path: Path) -> Settings:
     ("path", "text", "code"),
     [
         ("memory/network.md", "Router firmware 6 is fine.\n", "files-changed"),
-        ("memory/network.md", None, "files-gone"),
-        ("memory/new.md", "New.\n", "files-unlisted"),
+        ("memory/network.md", None, "files-deleted"),
+        ("memory/new.md", "New.\n", "files-not-indexed"),
     ],
 )
 def test_a_file_that_was_changed_is_told(settings: Settings, path: str, text: str | None, code: str) -> None:
@@ -59,7 +59,7 @@ def test_a_file_that_is_no_longer_included_is_not_called_deleted(settings: Setti
     assert found.evidence == ("plan.md",) and "deleted" not in found.text
     type_in(settings, found.repair)
     (beside,) = looked(settings, deep=True).findings
-    assert (beside.code, beside.severity) == ("unlisted-notes", "info")
+    assert (beside.code, beside.severity) == ("notes-not-included", "info")
 
 
 def test_a_text_that_changed_behind_the_clock_is_an_error(
@@ -105,7 +105,7 @@ def test_deep_finds_a_chunk_that_the_notes_do_not_give(settings: Settings) -> No
 
 def test_a_note_that_cannot_be_indexed_is_a_remark(settings: Settings) -> None:
     (settings.workspace / "memory/link.md").symlink_to(settings.workspace / "MEMORY.md")
-    found = named(looked(settings), "files-left-out")
+    found = named(looked(settings), "files-excluded")
     assert found.severity == "info" and found.evidence[0].startswith("memory/link.md: is a link")
 
 
@@ -172,7 +172,7 @@ def test_kept_notes_of_an_emptied_workspace_are_a_warning_of_their_own(settings:
     shutil.rmtree(settings.workspace)
     settings.workspace.mkdir()
     report = looked(settings)
-    assert "files-left-out" not in codes(report)
+    assert "files-excluded" not in codes(report)
     found = named(report, "workspace-empty")
     assert found.severity == "warning" and "are kept, and still found" in found.text
 

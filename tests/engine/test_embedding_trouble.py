@@ -181,7 +181,7 @@ def test_the_chain_does_not_claim_that_what_cannot_answer_serves(world: World) -
         (primary,) = [link for link in memory.chain() if link.role == "primary"]
         assert primary.state == "failed" and "No API key" in primary.why and primary.next_retry is None
         fallback = memory.fallback()
-        assert fallback is not None and fallback.served == "keywords"
+        assert fallback is not None and fallback.active == "bm25"
     with running_server() as server:
         world.configure('name = "static"')
         with world.memory() as memory:
@@ -189,7 +189,7 @@ def test_the_chain_does_not_claim_that_what_cannot_answer_serves(world: World) -
         world.use(server)
         with world.memory() as memory:
             (primary,) = [link for link in memory.chain() if link.role == "primary"]
-            assert (primary.state, primary.vectors) == ("idle", 0)
+            assert (primary.state, primary.vectors) == ("not-indexed", 0)
             assert memory.fallback() is not None
             memory.sync()
             assert memory.fallback() is None
@@ -437,7 +437,7 @@ def test_a_rebuild_that_fails_costs_no_vectors_of_another_model_of_the_same_name
             with pytest.raises(Cancelled):
                 memory.sync(SyncRequest(force=True), half_way, stop)
             assert content(memory.settings.index_path) == before
-            assert codes(looked(memory.settings)) == {"files-unlisted", "other-dims"}
+            assert codes(looked(memory.settings)) == {"files-not-indexed", "other-dims"}
 
 
 def test_a_server_that_sends_zeros_does_not_poison_the_cache(world: World) -> None:

@@ -54,7 +54,7 @@ def test_keywords_answer_when_the_provider_refuses_and_say_since_when(world: Wor
     assert not has_vectors(answer)
     assert [hit.path for hit in answer.hits] == ["memory/2026-02-01.md"]
     fallback = answer.pool.fallback
-    assert fallback is not None and fallback.origin == "openai" and fallback.served == "keywords"
+    assert fallback is not None and fallback.origin == "openai" and fallback.active == "bm25"
     assert "401" in fallback.reason and "sk-test" not in fallback.reason
     assert fallback.since == world.clock.now
     assert fallback.next_retry is not None and fallback.next_retry > world.clock.now
@@ -87,7 +87,7 @@ def test_another_process_knows_of_the_failure_without_asking(world: World) -> No
     assert status.fallback is not None and "401" in status.fallback.reason
     (primary,) = [link for link in status.chain if link.role == "primary"]
     assert primary.state == "failed" and primary.next_retry is not None
-    assert [link.name for link in status.chain if link.state == "serving"] == ["keywords"]
+    assert [link.name for link in status.chain if link.state == "active"] == ["bm25"]
     assert not has_vectors(answer)
 
 
@@ -119,9 +119,9 @@ def test_a_free_fallback_has_its_own_vectors_ready(world: World) -> None:
     found = answer.pool.first("vector")
     assert found is not None and found.space == "static-minilm-256-int8"
     fallback = answer.pool.fallback
-    assert fallback is not None and fallback.served == found.space
+    assert fallback is not None and fallback.active == found.space
     assert answer.hits[0].path == "memory/2026-02-01.md"
-    assert names["openai"] == "failed" and names["static"] == "serving" and names["keywords"] == "ready"
+    assert names["openai"] == "failed" and names["static"] == "active" and names["bm25"] == "active"
 
 
 def test_a_remote_fallback_makes_vectors_only_when_it_is_needed(world: World) -> None:

@@ -218,7 +218,7 @@ def test_what_an_event_excludes_is_told(memory: Memory, workspace: Path) -> None
 
     seen = Seen(react)
     following(memory, seen, system_events).run()
-    assert [file.path for file in seen.events[2].excluded] == ["memory.md"]
+    assert [file.path for file in seen.events[2].newly_excluded] == ["memory.md"]
 
 
 @pytest.mark.usefixtures("often")

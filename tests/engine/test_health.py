@@ -41,9 +41,9 @@ def rows(overview: Overview) -> dict[str, FileRow]:
 
 def test_a_fresh_index_is_indexed_through_and_through(memory: Memory) -> None:
     seen = memory.overview()
-    assert {row.state for row in seen.files} == {"indexed"}
+    assert {row.state for row in seen.files} == {"up-to-date"}
     assert sum(row.chunks for row in seen.files) == seen.counts.chunks == seen.spaces[0].vectors
-    assert seen.number("indexed") == seen.counts.files == len(NOTES)
+    assert seen.number("up-to-date") == seen.counts.files == len(NOTES)
     assert seen.freshness.state == "fresh" and not seen.differences and seen.present == seen.wanted
     row = rows(seen)["MEMORY.md"]
     assert row.size == row.indexed_size == len(NOTES["MEMORY.md"]) and row.delta == 0 and row.hash
@@ -60,20 +60,20 @@ def test_every_way_in_which_a_file_can_stand(memory: Memory) -> None:
     seen = memory.overview()
     files = rows(seen)
     assert [row.state for row in seen.files] == [
-        "changed",
-        "new",
-        "gone",
-        "refused",
+        "modified",
+        "not-indexed",
+        "deleted",
         "excluded",
-        "indexed",
+        "excluded",
+        "up-to-date",
     ]
-    assert files["MEMORY.md"].state == "changed" and files["MEMORY.md"].delta == len("It has a fan.\n")
+    assert files["MEMORY.md"].state == "modified" and files["MEMORY.md"].delta == len("It has a fan.\n")
     assert files["memory/new.md"].indexed_size is None and files["memory/new.md"].chunks == 0
     assert files["memory/2026-02-20.md"].chunks == 1, "a file that is gone is still found until the next sync"
     assert "NUL" in files["memory/picture.md"].why and "link" in files["memory/link.md"].why
     assert seen.freshness.state == "stale" and seen.freshness.changed_count == 3
     memory.sync()
-    assert memory.overview().number("changed", "new", "gone") == 0
+    assert memory.overview().number("modified", "not-indexed", "deleted") == 0
 
 
 def test_other_settings_are_told(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_other_settings_are_told(tmp_path: Path) -> None:
 def test_pieces_are_what_the_index_holds_and_cover_the_text(memory: Memory) -> None:
     for path in NOTES:
         seen = memory.anatomy(path)
-        assert seen.state == "indexed" and seen.stored == len(seen.pieces)
+        assert seen.state == "up-to-date" and seen.stored == len(seen.pieces)
         assert "\n".join(line.text for line in seen.lines) == NOTES[path]
         covered = {at for piece in seen.pieces for at in range(piece.first, piece.last + 1)}
         assert all(at in covered or not line.text.strip() for at, line in enumerate(seen.lines))
@@ -115,7 +115,7 @@ def test_parts_of_a_long_line_are_told_as_such(tmp_path: Path) -> None:
     with open_memory(root, tmp_path / "home") as memory:
         memory.sync()
         seen = memory.anatomy("MEMORY.md")
-        assert seen.state == "indexed" and sum(piece.partial for piece in seen.pieces) > 3
+        assert seen.state == "up-to-date" and sum(piece.partial for piece in seen.pieces) > 3
         assert {piece.start_line for piece in seen.pieces if piece.partial} <= {1, 2}
 
 
@@ -124,25 +124,25 @@ def test_equal_parts_of_one_line_are_one_chunk_and_no_difference(tmp_path: Path)
     with open_memory(root, tmp_path / "home") as memory:
         memory.sync()
         seen = memory.anatomy("MEMORY.md")
-        assert seen.stored < len(seen.pieces) and seen.state == "indexed"
+        assert seen.stored < len(seen.pieces) and seen.state == "up-to-date"
 
 
 def test_what_is_not_indexed_is_shown_as_it_would_be(memory: Memory) -> None:
     root = memory.settings.workspace
     (root / "memory" / "new.md").write_text("A new note.\n")
     new = memory.anatomy("memory/new.md")
-    assert (new.state, new.stored, len(new.pieces)) == ("new", 0, 1)
+    assert (new.state, new.stored, len(new.pieces)) == ("not-indexed", 0, 1)
     assert not new.pieces[0].embedded and not new.pieces[0].keyword and new.pieces[0].chunk_id == ""
     (root / "MEMORY.md").write_text("Other text.\n")
     changed = memory.anatomy("MEMORY.md")
-    assert changed.state == "changed" and changed.pieces[0].text == "Other text.\n"
+    assert changed.state == "modified" and changed.pieces[0].text == "Other text.\n"
     assert changed.stored == 1
 
 
 def test_of_a_file_that_is_gone_the_chunks_are_put_together(memory: Memory) -> None:
     (memory.settings.workspace / "memory" / "long.md").unlink()
     seen = memory.anatomy("memory/long.md")
-    assert seen.state == "gone" and seen.stored == len(seen.pieces) > 3
+    assert seen.state == "deleted" and seen.stored == len(seen.pieces) > 3
     assert "\n".join(line.text for line in seen.lines) == NOTES["memory/long.md"]
     assert [line.number for line in seen.lines] == list(range(1, 201))
     assert seen.pieces[1].shared > 0
@@ -153,11 +153,11 @@ def test_a_file_that_cannot_be_read_says_why(memory: Memory) -> None:
     note = memory.settings.workspace / "MEMORY.md"
     note.write_bytes(b"\xff\xfe bad")
     seen = memory.anatomy("MEMORY.md")
-    assert seen.state == "refused" and "UTF-8" in seen.why and seen.stored == 1
+    assert seen.state == "excluded" and "UTF-8" in seen.why and seen.stored == 1
     note.unlink()
     note.symlink_to("/etc/hostname")
     seen = memory.anatomy("MEMORY.md")
-    assert seen.state == "refused" and "link" in seen.why
+    assert seen.state == "excluded" and "link" in seen.why
     assert all("ARM" in piece.text for piece in seen.pieces), "nothing of the link's target"
 
 
@@ -172,7 +172,7 @@ def test_an_empty_file_has_no_pieces(memory: Memory) -> None:
     (memory.settings.workspace / "memory" / "empty.md").write_text("")
     memory.sync()
     seen = memory.anatomy("memory/empty.md")
-    assert seen.state == "indexed" and seen.pieces == () and seen.lines == ()
+    assert seen.state == "up-to-date" and seen.pieces == () and seen.lines == ()
 
 
 def test_transcripts_keep_the_lines_of_their_messages(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_transcripts_keep_the_lines_of_their_messages(tmp_path: Path) -> None:
     with Memory.open(settings) as memory:
         memory.sync()
         seen = memory.anatomy("sessions/one.jsonl")
-        assert seen.source == "sessions" and seen.state == "indexed" and len(seen.pieces) > 1
+        assert seen.source == "sessions" and seen.state == "up-to-date" and len(seen.pieces) > 1
         assert seen.lines[0].number == 2 and seen.lines[0].text.startswith("User: what was said at place 0")
         for piece in seen.pieces:
             assert not piece.embedded, "keywords alone"
@@ -212,13 +212,13 @@ def test_a_transcript_that_has_grown_too_little_is_shown_as_it_is_indexed(tmp_pa
         memory.sync()
         before = memory.anatomy("sessions/one.jsonl")
         append(talk, messages("And one", "thing more"))
-        assert standings(memory) == ("indexed", "indexed")
+        assert standings(memory) == ("up-to-date", "up-to-date")
         assert memory.anatomy("sessions/one.jsonl") == before
         append(talk, messages("is too much."))
-        assert standings(memory) == ("changed", "changed")
+        assert standings(memory) == ("modified", "modified")
         assert memory.anatomy("sessions/one.jsonl").lines[-1].text == "User: is too much."
         memory.sync()
-        assert standings(memory) == ("indexed", "indexed")
+        assert standings(memory) == ("up-to-date", "up-to-date")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no POSIX links")
@@ -235,7 +235,7 @@ def test_left_out_transcripts_are_told_as_transcripts(tmp_path: Path) -> None:
         assert sources == {"sessions/link.jsonl": "sessions", "memory/link.md": "memory"}
         for path, source in sources.items():
             seen = memory.anatomy(path)
-            assert (seen.state, seen.source) == ("refused", source)
+            assert (seen.state, seen.source) == ("excluded", source)
 
 
 @pytest.mark.parametrize(
@@ -272,8 +272,8 @@ def test_a_file_that_cannot_be_read_now_is_not_called_indexed(tmp_path: Path) ->
         for path in ("memory/deep/a.md", "memory/deep/b.md"):
             row = files[path]
             assert (row.state, row.chunks) == ("excluded", 1) and "Input/output" in row.why
-        assert files["MEMORY.md"].state == "indexed"
-        assert rows(memory.overview())["memory/deep/a.md"].state == "indexed"
+        assert files["MEMORY.md"].state == "up-to-date"
+        assert rows(memory.overview())["memory/deep/a.md"].state == "up-to-date"
 
 
 def test_what_waits_of_a_transcript_is_told(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_what_waits_of_a_transcript_is_told(tmp_path: Path) -> None:
         more = messages("And the owl?")
         append(sessions / "one.jsonl", more)
         row = rows(memory.overview())["sessions/one.jsonl"]
-        assert (row.state, row.delta) == ("indexed", len(more))
+        assert (row.state, row.delta) == ("up-to-date", len(more))
         memory.sync(SyncRequest(tails=True))
         assert rows(memory.overview())["sessions/one.jsonl"].delta == 0
 

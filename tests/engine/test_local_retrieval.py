@@ -56,7 +56,7 @@ def test_the_model_and_the_built_in_embedder_are_compared_on_one_query(memory: M
     assert local is not None and static is not None
     assert [row.raw for row in local.rows[:5]] != [row.raw for row in static.rows[:5]]
     links = {link.name: link for link in memory.chain()}
-    assert (links["local"].state, links["static"].role) == ("serving", "also")
+    assert (links["local"].state, links["static"].role) == ("active", "also")
     assert links["local"].vectors == links["static"].vectors == memory.status().chunks
 
 

@@ -53,7 +53,7 @@ def link(settings: Settings, name: str, role: str | None = None) -> Choice:
 
 def roles(settings: Settings) -> dict[str, str]:
     """Roles by name, of those in use."""
-    return {one.name: one.role for one in choices(settings) if one.role != "skipped"}
+    return {one.name: one.role for one in choices(settings) if one.role != "not-selected"}
 
 
 def whys(settings: Settings) -> dict[str, str]:
@@ -232,7 +232,7 @@ class TestFallbackAndAlso:
         settings = world.load()
         expected = EmbedderSpec("voyage", "voyage-3", api_key="pa-v", concurrency=2)
         assert fallback_spec(settings) == expected and also_specs(settings) == (expected,)
-        assert [(one.name, one.role) for one in choices(settings) if one.role != "skipped"] == [
+        assert [(one.name, one.role) for one in choices(settings) if one.role != "not-selected"] == [
             ("voyage", "fallback"),
             ("voyage", "also"),
             ("static", "primary"),

@@ -46,7 +46,7 @@ def test_any_failure_is_answered_by_the_builtin_index(
         assert {hit.path for hit in answer.hits} == {"MEMORY.md", "memory/2026-02-20.md"}
         fallback = answer.pool.fallback
         assert fallback is not None and reason in fallback.reason
-        assert (fallback.origin, fallback.served, answer.pool.backend) == ("qmd", "builtin", "builtin")
+        assert (fallback.origin, fallback.active, answer.pool.backend) == ("qmd", "builtin", "builtin")
         assert (fallback.since, fallback.next_retry) == (world.clock.now, world.clock.now + RETRY_S)
         assert "qmd-fallback" in {note.code for note in answer.trace.notes}
         assert answer.trace.knobs.profile == "documented"

@@ -16,13 +16,13 @@ def test_each_file_has_its_state(tmp_path: Path) -> None:
     settings = with_backend(settings_for(root, tmp_path / "home", OPENCLAW_MEM_PROVIDER="none"), "qmd")
     with Memory.open(settings) as memory:
         empty = memory.overview()
-        assert empty.present is None and empty.freshness.state == "empty" and empty.number("new") == 3
+        assert empty.present is None and empty.freshness.state == "empty" and empty.number("not-indexed") == 3
         memory.sync()
         indexed = memory.overview()
         assert [(row.path, row.state, row.size) for row in indexed.files] == [
-            ("MEMORY.md", "indexed", 8),
-            ("memory/a.md", "indexed", 4),
-            ("memory/b.md", "indexed", 5),
+            ("MEMORY.md", "up-to-date", 8),
+            ("memory/a.md", "up-to-date", 4),
+            ("memory/b.md", "up-to-date", 5),
         ]
         assert indexed.freshness.state == "fresh" and indexed.counts.files == 3
         assert all(row.hash and row.mtime for row in indexed.files)
@@ -32,9 +32,9 @@ def test_each_file_has_its_state(tmp_path: Path) -> None:
         (root / "memory/d.md").write_bytes(b"\x00\xff\xfe")
         overview = memory.overview()
         states = {row.path: (row.state, row.delta) for row in overview.files}
-        assert states["memory/a.md"] == ("changed", 3) and states["memory/b.md"] == ("gone", 0)
-        assert states["memory/c.md"] == ("new", 0) and states["MEMORY.md"] == ("indexed", 0)
-        assert overview.freshness.changed_count == overview.number("changed", "new", "gone")
+        assert states["memory/a.md"] == ("modified", 3) and states["memory/b.md"] == ("deleted", 0)
+        assert states["memory/c.md"] == ("not-indexed", 0) and states["MEMORY.md"] == ("up-to-date", 0)
+        assert overview.freshness.changed_count == overview.number("modified", "not-indexed", "deleted")
         memory.sync()
         refused = next(row for row in memory.overview().files if row.path == "memory/d.md")
         assert refused.state == "excluded" and refused.why and not refused.chunks

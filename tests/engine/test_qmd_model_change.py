@@ -87,7 +87,7 @@ def test_the_fallback_answers_when_the_stored_vectors_are_its_own(store: QmdStor
     missing = "the index holds no vectors of scripted other yet."
     builder = searched(store, named("other"), ScriptedEmbedder())
     assert [(found.id, found.model) for found in builder.lists] == [("bm25", ""), ("vector", "tiny")]
-    assert builder.fallback is not None and builder.fallback.served == "scripted tiny"
+    assert builder.fallback is not None and builder.fallback.active == "scripted tiny"
     (note,) = builder.notes
     assert note.code == "fallback-vectors"
     assert note.text.startswith(f"Fallback, vectors of scripted tiny: {missing}")

@@ -87,18 +87,18 @@ def test_what_is_no_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with QmdStoreOf(tmp_path, Collection("notes", root, ignore=("drafts/**",))) as store:
         (report,) = store.update().collections
         assert found(store, "heron") == ["notes/in.md", "notes/ok.md"]
-        reasons = {one.path: one.reason for one in report.skipped}
+        reasons = {one.path: one.reason for one in report.excluded}
         # They are reported again without being read, and taken when they hold text.
         monkeypatch.setattr("openclaw_mem_engine.workspace.opening.RACY_NS", -(10**15))
         monkeypatch.setattr("openclaw_mem_engine.stores.qmd.updating.read_file", None)
         (again,) = store.update().collections
-        assert set(again.skipped) == set(report.skipped) and again.unchanged == 2
+        assert set(again.excluded) == set(report.excluded) and again.unchanged == 2
         monkeypatch.undo()
         write_files(root, {"blank.md": "A second heron."})
         (root / "bad.md").unlink()
         (again,) = store.update().collections
         assert (again.new, again.unchanged, again.removed) == (1, 2, 0)
-        assert {one.path for one in again.skipped} == {"out.md", "drafts"}
+        assert {one.path for one in again.excluded} == {"out.md", "drafts"}
         write_files(root, {"blank.md": ""})
         (again,) = store.update().collections
         assert (again.new, again.unchanged, again.removed) == (0, 2, 1)
@@ -140,12 +140,12 @@ def test_what_is_no_document_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert [(one.path, one.by_rule) for one in skipped] == [("bad.md", False), ("blank.md", True)]
     read.clear()
     (report,) = store.update().collections
-    assert (read, report.unchanged, list(report.skipped)) == ([], 1, skipped)
+    assert (read, report.unchanged, list(report.excluded)) == ([], 1, skipped)
     write_files(tmp_path / "notes", {"blank.md": "grebe"})
     (tmp_path / "notes/bad.md").unlink()
     (tmp_path / "notes/ok.md").write_text("")
     (report,) = store.update().collections
-    assert (report.new, report.removed, len(report.skipped)) == (1, 1, 1)
+    assert (report.new, report.removed, len(report.excluded)) == (1, 1, 1)
     assert found(store, "grebe") == ["notes/blank.md"] and found(store, "heron") == []
     write_files(tmp_path / "notes", {"ok.md": "heron again"})
     assert store.update().new == 1 and store.differences()["notes"][:3] == ([], [], [])

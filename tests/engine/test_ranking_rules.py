@@ -142,7 +142,7 @@ def test_bm25_only_is_not_cut_and_says_so() -> None:
     pool = pool_of(None, [("a", 3.0), ("b", 2.0), ("c", 1.0)])
     trace = rank(pool, DOCUMENTED.set({"min_score": 0.9}))
     assert returned(trace) == ["a", "b", "c"]
-    assert codes(trace) == ["single-leg", "cut-not-applied"]
+    assert codes(trace) == ["single-list", "cut-not-applied"]
     cut = trace.stage("min_score")
     assert cut is not None
     assert (cut.formula, cut.entered, cut.left) == ("does not apply", 3, 3)
@@ -157,7 +157,7 @@ def test_vectors_only_count_in_full_and_are_cut() -> None:
     assert row(trace, "b").outcome.reason == "its score 0.300 is below min score 0.35 by 0.050"
     near = rank(pool_of([("a", 0.8), ("b", 0.34996)], None), DOCUMENTED)
     assert row(near, "b").outcome.reason == "its score 0.34996 is below min score 0.35 by 0.00004"
-    assert codes(trace) == ["single-leg"]
+    assert codes(trace) == ["single-list"]
 
 
 def test_a_chosen_mode_has_no_note_but_a_missing_list_has() -> None:
@@ -170,7 +170,7 @@ def test_a_chosen_mode_has_no_note_but_a_missing_list_has() -> None:
         == "BM25 no match: the text lacks q; mode bm25 does not use vectors"
     )
     trace = rank(pool_of(None, [("b", 2.0)]), DOCUMENTED.set({"mode": "vector"}))
-    assert (returned(trace), codes(trace)) == ([], ["leg-missing"])
+    assert (returned(trace), codes(trace)) == ([], ["list-missing"])
 
 
 def test_no_list_at_all() -> None:

@@ -286,7 +286,7 @@ def test_files_that_are_no_documents_make_an_index_partial(memory: Memory) -> No
     memory.sync()
     fresh = memory.freshness()
     assert (fresh.state, fresh.changed_count) == ("partial", 0)
-    assert {file.path for file in fresh.skipped} == {"memory/binary.md", "memory/blank.md"}
+    assert {file.path for file in fresh.excluded} == {"memory/binary.md", "memory/blank.md"}
 
 
 def test_a_damaged_index_is_replaced(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_what_is_indexed_before_the_rebuild_is_cut_like_the_rest(memory: Memory,
         assert opened.freshness().state == "stale"
     report = memory.sync()
     assert (report.rebuilt, report.changed, memory.freshness().state) == (False, (), "fresh")
-    assert memory.anatomy("memory/long.md").state == "indexed"
+    assert memory.anatomy("memory/long.md").state == "up-to-date"
     before = content(memory.settings.index_path)
     memory.sync(SyncRequest(force=True))
     assert content(memory.settings.index_path)["chunks"] == before["chunks"], "as one that was made at once"

@@ -166,7 +166,7 @@ def test_only_those_of_this_agent(memory: Memory, sessions: Path) -> None:
     (sessions / "link.jsonl").symlink_to(others / "theirs.jsonl")
     (sessions / "folder").symlink_to(others)
     report = memory.sync()
-    assert [s.path for s in report.skipped] == ["sessions/link.jsonl"]
+    assert [s.path for s in report.excluded] == ["sessions/link.jsonl"]
     assert hits(memory, "walrus") == set()
 
 
@@ -270,17 +270,17 @@ def test_what_may_not_be_read_just_now_keeps_its_old_text(closed: str) -> None:
             memory.sync()
             (sessions / closed).chmod(0)
             report = memory.sync()
-            assert ["may not be read" in skipped.reason for skipped in report.skipped] == [True]
+            assert ["may not be read" in file.reason for file in report.excluded] == [True]
             assert (report.removed, len(hits(memory, "pump"))) == ((), 1)
             assert memory.freshness().state == "partial"
             (sessions / closed).chmod(0o700)
-            assert memory.sync().skipped == []
+            assert memory.sync().excluded == []
 
 
 def test_an_agent_without_sessions_is_no_error(workspace: Path, sessions: Path, tmp_path: Path) -> None:
     with Memory.open(with_sessions(workspace, tmp_path / "home", sessions / "none")) as memory:
         report = memory.sync()
-        assert (report.files, [s.path for s in report.skipped]) == (1, ["sessions"])
+        assert (report.files, [s.path for s in report.excluded]) == (1, ["sessions"])
         assert memory.freshness().state == "fresh"
 
 
@@ -320,7 +320,7 @@ def test_of_too_much_talk_the_first_part_is_kept(
         report = opened.sync()
         assert (report.changed, report.removed) == (("sessions/big.jsonl",), ())
         cut_text = "only the first 2,000 bytes of text are searched"
-        assert [(s.path, s.reason) for s in report.skipped] == [("sessions/big.jsonl", cut_text)]
+        assert [(s.path, s.reason) for s in report.excluded] == [("sessions/big.jsonl", cut_text)]
         (note,) = report.notes
         assert (note.code, note.level) == ("transcripts-cut", "warning")
         assert note.text == f"Of long conversations {cut_text}: sessions/big.jsonl."
@@ -337,7 +337,7 @@ def test_of_too_much_talk_the_first_part_is_kept(
                 age(path)
                 freshness = opened.freshness()
                 assert (freshness.state, freshness.changed) == ("partial", ())
-                assert [(s.path, s.reason) for s in freshness.skipped] == [("sessions/big.jsonl", cut_text)]
+                assert [(s.path, s.reason) for s in freshness.excluded] == [("sessions/big.jsonl", cut_text)]
                 again = opened.sync()
                 assert (again.changed, again.embedded, again.notes) == ((), 0, [])
                 assert backend_of(opened).store.generation() == generation
@@ -348,7 +348,7 @@ def test_of_too_much_talk_the_first_part_is_kept(
     assert named(found, "transcripts-cut").evidence == (f"sessions/big.jsonl: {cut_text}",)
     with Memory.open(replace(limited, max_file_bytes=100_000)) as wider:
         report = wider.sync()
-        assert (report.changed, report.skipped, report.notes) == (("sessions/big.jsonl",), [], [])
+        assert (report.changed, report.excluded, report.notes) == (("sessions/big.jsonl",), [], [])
         assert hits(wider, "walrus")
         put(path, message("otter"))
         assert wider.sync().changed == ("sessions/big.jsonl",)
@@ -438,7 +438,7 @@ def test_the_sessions_of_the_demo(tmp_path: Path) -> None:
     with Memory.open(chosen) as memory:
         report = memory.sync()
         count = len(list(sessions.glob("*.jsonl")))
-        assert (report.notes, report.skipped) == ([], [])
+        assert (report.notes, report.excluded) == ([], [])
         assert sum(path.startswith("sessions/") for path in report.changed) == count == 6
         found = memory.search("order of work before you lose the network").hits
         assert "sessions" in {hit.source for hit in found}

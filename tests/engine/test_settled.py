@@ -119,7 +119,7 @@ def test_what_the_index_itself_excludes_is_still_named(settings: Settings) -> No
     (settings.workspace / "memory/a/binary.md").write_bytes(b"\xff\xfe\x00")
     settle(settings)
     with Memory.open(settings) as memory:
-        assert [file.path for file in memory.sync().skipped] == ["memory/a/binary.md"]
+        assert [file.path for file in memory.sync().excluded] == ["memory/a/binary.md"]
         assert memory.freshness().state == "partial"
     assert kept(settings) == ""
 

@@ -76,18 +76,16 @@ def test_the_chosen_space_answers_for_a_dead_primary_and_is_named(world: World) 
         data, primary = second.to_dict(), memory.search(QUERY)
         reply = memory_search(memory, {"query": QUERY})
         state = memory.fallback()
-        assert state is not None and state.served == "keywords"
+        assert state is not None and state.active == "bm25"
     settings = world.folder / "config.toml"
     settings.write_text(f'{settings.read_text()}[query]\nvector_space = "second"\n', "utf-8")
     with world.memory() as memory:
         states = {link.name: link.state for link in memory.chain()}
-        assert (
-            states["openai"] == "failed" and states["static"] == "serving" and states["keywords"] == "ready"
-        )
+        assert states["openai"] == "failed" and states["static"] == "active" and states["bm25"] == "active"
         fallback = memory.status().fallback
-        assert fallback is not None and fallback.served == "static-minilm-256-int8"
+        assert fallback is not None and fallback.active == "static-minilm-256-int8"
     assert (data["provider"], data["model"]) == ("static", "static-minilm-256-int8")
-    assert (data["fallback"]["from"], data["fallback"]["served"]) == ("openai", "static-minilm-256-int8")
+    assert (data["fallback"]["from"], data["fallback"]["active"]) == ("openai", "static-minilm-256-int8")
     (text,) = second.warnings
     assert text.startswith("Vectors of static-minilm-256-int8 are used (vector_space): ")
     assert not any("BM25 only" in note["text"] for note in data["notes"])

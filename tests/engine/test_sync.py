@@ -94,7 +94,7 @@ def test_the_first_sync_indexes_all_and_the_next_touches_nothing(memory: Memory)
     assert memory.freshness().state == "empty"
     first = memory.sync()
     assert (first.files, first.chunks, first.changed) == (3, 3, tuple(NOTES))
-    assert (first.rebuilt, first.skipped, first.removed) == (False, [], ())
+    assert (first.rebuilt, first.excluded, first.removed) == (False, [], ())
     assert memory.freshness().state == "fresh"
     generation = store_of(memory).generation()
     again = memory.sync()
@@ -172,16 +172,16 @@ def test_files_without_text_are_told_and_not_tried_for_ever(
         "memory/latin.md": "not UTF-8 at byte 2; save it as UTF-8",
     }
     first = memory.sync()
-    assert {s.path: s.reason for s in first.skipped} == reasons
-    assert not set(first.changed) & set(reasons) and sorted(first.refused) == sorted(reasons)
-    assert (first.removed, {s.path for s in first.left_out}) == ((), set(reasons))
+    assert {s.path: s.reason for s in first.excluded} == reasons
+    assert not set(first.changed) & set(reasons) and sorted(first.without_text) == sorted(reasons)
+    assert (first.removed, {s.path for s in first.newly_excluded}) == ((), set(reasons))
     assert (first.files, first.chunks) == (3, 3)
     generation = store_of(memory).generation()
     for _ in range(2):
         freshness = memory.freshness()
         assert (freshness.state, freshness.changed) == ("partial", ())
         again = memory.sync()
-        assert ({s.path: s.reason for s in again.skipped}, again.changed) == (reasons, ())
+        assert ({s.path: s.reason for s in again.excluded}, again.changed) == (reasons, ())
         assert store_of(memory).generation() == generation
     (workspace / "memory/latin.md").write_text("crème brûlée")
     assert memory.sync().changed == ("memory/latin.md",)
@@ -192,9 +192,13 @@ def test_a_text_file_that_becomes_binary_loses_its_text(memory: Memory, workspac
     memory.sync()
     (workspace / "memory/network.md").write_bytes(b"router\0\0")
     report = memory.sync()
-    assert [s.path for s in report.skipped] == ["memory/network.md"]
-    assert (report.changed, report.refused, report.removed) == ((), ("memory/network.md",), report.refused)
-    assert ([s.path for s in report.left_out], report.gone) == (["memory/network.md"], [])
+    assert [s.path for s in report.excluded] == ["memory/network.md"]
+    assert (report.changed, report.without_text, report.removed) == (
+        (),
+        ("memory/network.md",),
+        report.without_text,
+    )
+    assert ([s.path for s in report.newly_excluded], report.deleted) == (["memory/network.md"], [])
     assert (report.files, report.chunks) == (2, 2)
     assert hits(memory, "router") == set()
 
@@ -206,13 +210,13 @@ def test_what_may_not_be_read_just_now_keeps_its_old_text(as_nobody: Path, close
         memory.sync()
         (root / closed).chmod(0)
         report = memory.sync()
-        assert [s.path for s in report.skipped] == [closed]
-        assert "may not be read" in report.skipped[0].reason
+        assert [s.path for s in report.excluded] == [closed]
+        assert "may not be read" in report.excluded[0].reason
         assert (report.files, report.removed) == (3, ())
         assert hits(memory, "router") == {"memory/network.md"}
         assert memory.freshness().state == "partial"
         (root / closed).chmod(0o700)
-        assert memory.sync().skipped == []
+        assert memory.sync().excluded == []
 
 
 def test_a_file_that_vanishes_between_scan_and_read(
@@ -229,8 +233,8 @@ def test_a_file_that_vanishes_between_scan_and_read(
     monkeypatch.setattr(index_update, "read_note", vanish)
     report = memory.sync()
     assert report.changed == ("memory/a.md",)
-    assert [(s.path, s.reason) for s in report.skipped] == [("memory/b.md", "does not exist")]
-    assert memory.sync().skipped == []
+    assert [(s.path, s.reason) for s in report.excluded] == [("memory/b.md", "does not exist")]
+    assert memory.sync().excluded == []
 
 
 def test_a_missing_workspace_is_an_error_and_the_index_keeps_its_content(

@@ -272,7 +272,7 @@ def test_an_embedder_that_does_not_answer_costs_no_vectors(tmp_path: Path) -> No
 def test_what_is_no_memory_by_rule_does_not_make_an_answer_partial(tmp_path: Path) -> None:
     workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "x\n", "memory/.obsidian/a.md": "y\n"})
     with Memory.open(settings_for(workspace, tmp_path / "home")) as memory:
-        assert memory.sync().skipped
+        assert memory.sync().excluded
         assert memory.freshness().state == "fresh"
         (workspace / "memory" / "bad.md").write_bytes(b"\0")
         memory.sync()

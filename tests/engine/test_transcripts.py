@@ -319,7 +319,7 @@ def test_what_is_listed_and_what_is_left_out(sessions: Path, tmp_path: Path) -> 
     listing = list_transcripts(sessions)
     assert [file.path for file in listing.files] == ["sessions/a.jsonl", "sessions/b.jsonl"]
     assert {file.source for file in listing.files} == {"sessions"}
-    assert {s.path: (s.reason, s.by_rule) for s in listing.skipped} == {
+    assert {s.path: (s.reason, s.by_rule) for s in listing.excluded} == {
         "sessions/*.jsonl.deleted.*": ("1 archived; the transcripts of ended sessions are not indexed", True),
         "sessions/*.jsonl.reset.*": ("2 archived; the transcripts of ended sessions are not indexed", True),
         "sessions/C.JSONL": ('ends in another spelling of ".jsonl"; only lower case counts', False),
@@ -330,23 +330,23 @@ def test_what_is_listed_and_what_is_left_out(sessions: Path, tmp_path: Path) -> 
     }
     (sessions / b"\xff.jsonl".decode("utf-8", "surrogateescape")).write_text(message("x"))
     listing = list_transcripts(sessions, max_bytes=10)
-    reasons = {s.reason for s in listing.skipped}
+    reasons = {s.reason for s in listing.excluded}
     assert any("too large" in reason for reason in reasons)
     assert not listing.files
 
 
 def test_a_folder_that_is_not_there_or_is_a_link(sessions: Path) -> None:
-    (missing,) = list_transcripts(sessions / "none").skipped
+    (missing,) = list_transcripts(sessions / "none").excluded
     assert (missing.path, missing.by_rule) == ("sessions", True)
     assert "does not exist" in missing.reason
     linked = sessions.with_name("linked")
     linked.symlink_to(sessions)
     (sessions / "a.jsonl").write_text(message("hello"))
     listing = list_transcripts(linked)
-    assert (listing.files, listing.skipped[0].by_rule) == ((), False)
-    assert "is a link" in listing.skipped[0].reason
+    assert (listing.files, listing.excluded[0].by_rule) == ((), False)
+    assert "is a link" in listing.excluded[0].reason
     (sessions / "file").write_text("")
-    assert "is not a folder" in list_transcripts(sessions / "file").skipped[0].reason
+    assert "is not a folder" in list_transcripts(sessions / "file").excluded[0].reason
 
 
 @pytest.mark.parametrize("planted", ["file", "folder"])

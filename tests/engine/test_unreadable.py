@@ -17,7 +17,7 @@ from openclaw_mem_engine.config.settings import ChunkingSettings, Settings
 from openclaw_mem_engine.curation.curator import Curator
 from openclaw_mem_engine.errors import WorkspaceError
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.model import SkippedFile
+from openclaw_mem_engine.model import ExcludedFile
 from openclaw_mem_engine.sync.changes import unreadable_now
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace.listing import list_memory
@@ -76,11 +76,11 @@ def test_a_folder_that_fails_for_a_moment_loses_nothing(settings: Settings, code
         with failing("scandir", place, code):
             report = memory.sync()
             assert (report.removed, report.files) == ((), 4)
-            (skipped,) = report.skipped
-            assert skipped.transient and skipped.reason.startswith("folder ")
+            (file,) = report.excluded
+            assert file.transient and file.reason.startswith("folder ")
             assert memory.freshness().state == "partial"
         assert all_found(memory)
-        assert memory.sync().skipped == []
+        assert memory.sync().excluded == []
         assert memory.freshness().state == "fresh"
 
 
@@ -90,7 +90,7 @@ def test_a_name_that_cannot_be_looked_at_loses_nothing(settings: Settings, place
         memory.sync()
         with failing("lstat", place):
             report = memory.sync()
-        assert (report.removed, [s.transient for s in report.skipped]) == ((), [True])
+        assert (report.removed, [s.transient for s in report.excluded]) == ((), [True])
         assert all_found(memory)
 
 
@@ -100,7 +100,7 @@ def test_a_file_that_fails_while_it_is_read_keeps_its_old_text(settings: Setting
         write_notes(settings.workspace, {"memory/a.md": "zeppelin two, and more\n"})
         with failing("open", "a.md"):
             report = memory.sync()
-        assert [(s.path, s.transient) for s in report.skipped] == [("memory/a.md", True)]
+        assert [(s.path, s.transient) for s in report.excluded] == [("memory/a.md", True)]
         assert hits(memory, "zeppelin one") == {"memory/a.md"}
 
 
@@ -111,7 +111,7 @@ def test_an_extra_path_that_fails_keeps_its_notes(settings: Settings, tmp_path: 
         for call in ("lstat", "scandir"):
             with failing(call, "/elsewhere"):
                 report = memory.sync()
-            assert (report.removed, [s.path for s in report.skipped]) == ((), ["../elsewhere"])
+            assert (report.removed, [s.path for s in report.excluded]) == ((), ["../elsewhere"])
             assert hits(memory, "walrus") == {"../elsewhere/x.md", "../elsewhere/in/y.md"}
 
 
@@ -125,7 +125,7 @@ def test_transcripts_that_fail_keep_their_text(settings: Settings, tmp_path: Pat
         memory.sync()
         with failing(call, "/sessions" if call == "scandir" else "/one.jsonl"):
             report = memory.sync()
-        assert (report.removed, [s.transient for s in report.skipped]) == ((), [True])
+        assert (report.removed, [s.transient for s in report.excluded]) == ((), [True])
         assert hits(memory, "walrus") == {"sessions/one.jsonl"}
 
 
@@ -140,7 +140,7 @@ def test_what_is_gone_or_no_memory_any_more_is_removed(settings: Settings, tmp_p
         (root / "MEMORY.md").unlink()
         report = memory.sync()
         assert sorted(report.removed) == sorted(NOTES)
-        assert [s.transient for s in report.skipped] == [False, False]
+        assert [s.transient for s in report.excluded] == [False, False]
 
 
 def test_a_workspace_whose_names_alone_may_be_read_loses_nothing(as_nobody: Path) -> None:
@@ -175,8 +175,8 @@ def test_a_workspace_that_fails_is_an_error_with_words(settings: Settings) -> No
 )
 def test_what_lies_below_a_place(place: str, kept: set[str]) -> None:
     paths = ["MEMORY.md", "memory/a.md", "memory/a\x01.md", "../x/y.md"]
-    assert unreadable_now(paths, [SkippedFile(place, "why", transient=True)]) == kept
-    assert unreadable_now(paths, [SkippedFile(place, "why")]) == set()
+    assert unreadable_now(paths, [ExcludedFile(place, "why", transient=True)]) == kept
+    assert unreadable_now(paths, [ExcludedFile(place, "why")]) == set()
 
 
 # -- a rebuild ----------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_a_rebuild_keeps_what_cannot_be_read_now(settings: Settings) -> None:
                 report = memory.sync(SyncRequest(force=True))
             assert (report.rebuilt, report.files, report.chunks, report.removed) == (True, 4, 4, ())
             assert report.notes == []
-            assert sorted(s.path for s in report.skipped) == ["memory/a.md", "memory/deep"]
+            assert sorted(s.path for s in report.excluded) == ["memory/a.md", "memory/deep"]
             assert all_found(memory)
             assert memory.status().vectors == 4, "with their vectors"
             assert memory.status().freshness.state == "partial"
@@ -198,7 +198,7 @@ def test_a_rebuild_keeps_what_cannot_be_read_now(settings: Settings) -> None:
             assert found.severity == "warning"
             assert found.evidence == ("memory/deep: folder cannot be read: Input/output error",)
         report = memory.sync()
-        assert (report.changed, report.removed, report.skipped) == ((), (), [])
+        assert (report.changed, report.removed, report.excluded) == ((), (), [])
     assert looked(settings, deep=True).findings == ()
 
 
@@ -209,7 +209,7 @@ def test_a_rebuild_as_another_user_keeps_what_may_not_be_read(as_nobody: Path) -
         (root / "memory/a.md").chmod(0)
         (root / "memory/deep").chmod(0)
         report = memory.sync(SyncRequest(force=True))
-        assert (report.files, len(report.skipped)) == (4, 2)
+        assert (report.files, len(report.excluded)) == (4, 2)
         assert all_found(memory) and memory.freshness().state == "partial"
         for path, why in (("memory/a.md", UNREADABLE), ("memory/deep/b.md", f"folder {UNREADABLE}")):
             (step,) = (step for step in memory.why_not("heron", path).steps if step.name == "included")
@@ -263,13 +263,13 @@ def test_notes_that_are_all_gone_are_kept_until_told_otherwise(tmp_path: Path, f
         for _ in range(2):
             report = memory.sync(SyncRequest(force=force))
             assert (report.files, report.removed, report.rebuilt) == (2, (), force)
-            assert "holds no notes any more: the 2 of the index are kept" in report.skipped[0].reason
+            assert "holds no notes any more: the 2 of the index are kept" in report.excluded[0].reason
             answer = memory.search("pump")
             assert len(answer.hits) == 1 and memory.freshness().state == "stale"
             assert "The index is stale: the workspace holds no notes any more" in " ".join(answer.warnings)
         report = memory.sync(SyncRequest(force=force, prune=True))
         assert report.files == 0 and memory.search("pump").hits == ()
-        assert memory.freshness().skipped == ()
+        assert memory.freshness().excluded == ()
         write_notes(workspace, {"MEMORY.md": "The pump.\n", "memory/a.md": "A valve.\n"})
         assert memory.sync().files == 2
         (workspace / "MEMORY.md").unlink()

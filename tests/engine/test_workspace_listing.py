@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.errors import WorkspaceError
-from openclaw_mem_engine.model import UNLISTED
-from openclaw_mem_engine.workspace.listing import list_memory, unlisted_notes
+from openclaw_mem_engine.model import NOT_INCLUDED
+from openclaw_mem_engine.workspace.listing import list_memory, notes_not_included
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import get_excerpt
 from openclaw_mem_engine.workspace.rules import below, is_ignored_folder
@@ -37,7 +37,7 @@ def paths(listing: Listing) -> list[str]:
 
 
 def reasons(listing: Listing) -> dict[str, str]:
-    return {skipped.path: skipped.reason for skipped in listing.skipped}
+    return {file.path: file.reason for file in listing.excluded}
 
 
 def write(root: Path, *names: str) -> None:
@@ -234,7 +234,7 @@ def test_folders_of_tools_are_reported_once(ws: Path) -> None:
         write(ws, f"memory/{name}/a.md", f"memory/{name}/deep/b.md")
     write(ws, "memory/.hidden-file.md", "memory/venvs/kept.md")
     listing = list_memory(ws)
-    assert len(listing.skipped) == 8
+    assert len(listing.excluded) == 8
     assert {"memory/.hidden-file.md", "memory/venvs/kept.md"} < set(paths(listing))
 
 
@@ -258,7 +258,7 @@ def test_extra_paths_of_every_form(ws: Path, tmp_path: Path, monkeypatch: pytest
         "../single/s.md",
         "docs/d.md",
     ]
-    assert listing.skipped == ()
+    assert listing.excluded == ()
     assert all(Path(file.absolute).is_file() for file in listing.files)
 
 
@@ -372,7 +372,7 @@ def test_a_path_too_long_to_open_is_reported(ws: Path) -> None:
         os.close(folder)
     listing = list_memory(ws)
     assert len(paths(listing)) == 3
-    assert [skipped.reason for skipped in listing.skipped] == ["folder cannot be read: File name too long"]
+    assert [file.reason for file in listing.excluded] == ["folder cannot be read: File name too long"]
 
 
 NAMES = st.sampled_from(["a.md", "b.MD", "c.txt", ".d.md", "memory", ".git", "venv", "é.md", "x y.md", "sub"])
@@ -390,15 +390,15 @@ def test_each_note_is_listed_or_explained(trees: list[list[str]]) -> None:
             except OSError:
                 continue  # a file stands where this one needs a folder, or the reverse
         listing = list_memory(root)
-        listed, skipped = set(paths(listing)), set(reasons(listing))
-        assert paths(listing) == sorted(listed) and not listed & skipped
+        listed, excluded = set(paths(listing)), set(reasons(listing))
+        assert paths(listing) == sorted(listed) and not listed & excluded
         for place in root.rglob("*"):
             names = place.relative_to(root).parts
             hidden = any(is_ignored_folder(name) for name in names[1:-1])
             if place.is_file() and place.name.endswith(".md") and not hidden:
                 assert "/".join(names) in listed
             elif place.is_file() and place.name.endswith(".MD") and not hidden:
-                assert "/".join(names) in skipped
+                assert "/".join(names) in excluded
 
 
 def test_below_is_about_folders_not_prefixes() -> None:
@@ -431,7 +431,7 @@ def test_extra_paths_with_wildcards(ws: Path, globs: list[str], taken: list[str]
         "docs/*.txt": "'docs/*.txt' matches no .md file",
         "docs/z*.md": "'docs/z*.md' matches no",
     }
-    assert reasons(list_memory(ws, globs)).get(UNLISTED, "").startswith(empty.get(globs[0], ""))
+    assert reasons(list_memory(ws, globs)).get(NOT_INCLUDED, "").startswith(empty.get(globs[0], ""))
     for path in taken:
         assert get_excerpt(ws, path, extra_paths=globs).found
     if "docs/deep/b.md" not in taken:
@@ -445,28 +445,28 @@ def test_what_is_excluded_is_no_memory(ws: Path, globs: list[str]) -> None:
     write(ws, "memory/dreaming/light/a.md", "memory/dreaming/x.md")
     listing = list_memory(ws, exclude=globs)
     assert paths(listing) == before
-    excluded = [skipped for skipped in listing.skipped if "by the setting exclude" in skipped.reason]
-    assert excluded and all(skipped.by_rule for skipped in excluded)
+    excluded = [file for file in listing.excluded if "by the setting exclude" in file.reason]
+    assert excluded and all(file.by_rule for file in excluded)
 
 
 def test_notes_of_a_workspace_without_memory_are_counted(tmp_path: Path) -> None:
     root = tmp_path / "vault"
     write(root, "AGENTS.md", "MEMORY.md", ".git/a.md")
-    assert UNLISTED not in reasons(list_memory(root))
+    assert NOT_INCLUDED not in reasons(list_memory(root))
     write(root, "a.md", "deep/er/b.md")
-    assert reasons(list_memory(root))[UNLISTED].startswith("2 Markdown files here and no folder memory")
-    assert UNLISTED not in reasons(list_memory(root, ["**/*.md"]))
+    assert reasons(list_memory(root))[NOT_INCLUDED].startswith("2 Markdown files here and no folder memory")
+    assert NOT_INCLUDED not in reasons(list_memory(root, ["**/*.md"]))
     assert len(list_memory(root, ["**/*.md"]).files) == 4
     configured = settings_for(root, tmp_path / "home")
-    assert unlisted_notes(configured) == "", "that is said where files are listed"
+    assert notes_not_included(configured) == "", "that is said where files are listed"
     write(root, "memory/c.md", "memory/deep/d.md")
-    assert UNLISTED not in reasons(list_memory(root)), "no search looks for them"
-    assert unlisted_notes(configured).startswith(
+    assert NOT_INCLUDED not in reasons(list_memory(root)), "no search looks for them"
+    assert notes_not_included(configured).startswith(
         "Outside the memory, not searched by your agent: 2 Markdown files"
     )
     (root / "a.md").unlink()
-    assert unlisted_notes(configured).startswith(
+    assert notes_not_included(configured).startswith(
         "Outside the memory, not searched by your agent: 1 Markdown file"
     )
-    assert unlisted_notes(replace(configured, exclude=("deep",))) == ""
-    assert unlisted_notes(replace(configured, extra_paths=("docs",))) == "", "the user has chosen"
+    assert notes_not_included(replace(configured, exclude=("deep",))) == ""
+    assert notes_not_included(replace(configured, extra_paths=("docs",))) == "", "the user has chosen"

@@ -163,8 +163,8 @@ def test_what_is_listed_can_be_read_and_nothing_else(recorded: Path) -> None:
         whole = get_excerpt(recorded, file.path, extra_paths=extra)
         assert whole.path == file.path
         assert whole.text == read_note(file.absolute).text
-    for skipped in listing.skipped:
-        refusal(recorded, skipped.path, tuple(extra))
+    for excluded in listing.excluded:
+        refusal(recorded, excluded.path, tuple(extra))
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ async def test_every_fault_has_its_banner_and_its_effect(
                 assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
             elif name.startswith("qmd-"):
                 assert seen.same == seen.of
-                assert view.pool.fallback is not None and view.pool.fallback.served == "builtin"
+                assert view.pool.fallback is not None and view.pool.fallback.active == "builtin"
                 assert "built-in index since 18:00:00, retry at " in " ".join(screen.notes.text.split()), name
             elif name == "no-fts5":
                 assert view.pool.first("lexical") is None and "only answered" in screen.lesson.text
@@ -452,7 +452,7 @@ async def test_pools_of_the_two_memories_never_mix(tmp_path: Path) -> None:
     assert await primary_states(service) == ["failed"]
     await asyncio.gather(service.set_faults(frozenset({"no-fts5"})), service.set_faults(frozenset()))
     assert service.faults == frozenset() and await service.retrieve(DRILL, Knobs()) is healthy
-    assert await primary_states(service) == ["serving"]
+    assert await primary_states(service) == ["active"]
     with pytest.raises(Exception, match="Unknown fault"):
         await service.set_faults(frozenset({"nope"}))
     assert service.faults == frozenset()

@@ -11,7 +11,7 @@ import lab_world as world
 import pytest
 
 from openclaw_mem_engine.api import Expected, fate
-from openclaw_mem_engine.model import Fallback, Freshness, Note, SkippedFile
+from openclaw_mem_engine.model import ExcludedFile, Fallback, Freshness, Note
 from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import profile
@@ -427,7 +427,7 @@ def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
 
 
 def test_the_lab_says_partial_as_the_command_line_does() -> None:
-    fresh = Freshness("partial", 1, world.NOW, skipped=(SkippedFile("memory/a.md", "is not text"),))
+    fresh = Freshness("partial", 1, world.NOW, excluded=(ExcludedFile("memory/a.md", "is not text"),))
     said = spans.text_of(status.status(world.view(), Activity("ready", freshness=fresh), 120))
     assert said.endswith(" partial, 1 file excluded ")
 

@@ -303,7 +303,7 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
 async def test_both_lists_are_filtered(tmp_path: Path) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron")) as (pilot, screen):
         await press(pilot, "f", *"bm25", "enter")
-        assert screen.selected[0].name == "keywords" and "static" not in screen.chain.text
+        assert screen.selected[0].name == "bm25" and "static" not in screen.chain.text
         assert "filter bm25 · 1 of 3" in str(screen.chain.border_subtitle)
         await press(pilot, "tab", "slash", *"no-fts", "enter", "space")
         assert screen.search.view.faults == {"no-fts5"}
@@ -357,7 +357,7 @@ async def test_the_fallback_provider_answers_and_is_named(remote: World) -> None
 
 def test_each_provider_that_is_not_selected_says_where_text_would_go() -> None:
     reasons = (("openai", "no key for OpenAI"), ("voyage", "no key for OpenAI"), ("local", "no model file"))
-    group = [ProviderState(name, "skipped", "skipped", why) for name, why in reasons]
+    group = [ProviderState(name, "not-selected", "not-selected", why) for name, why in reasons]
     chain = ChainState(prospects={"voyage": "api.voyageai.com; set VOYAGE_API_KEY"})
     assert [text_of(row) for row in render.detail(group, chain, 80)] == [
         "others    · not selected; text would go to:",
@@ -369,7 +369,7 @@ def test_each_provider_that_is_not_selected_says_where_text_would_go() -> None:
 
 
 def test_a_damaged_index_is_repaired_with_a_key_here_too() -> None:
-    error, link = str(damaged("malformed", "main.sqlite")), ProviderState("static", "primary", "serving", "")
+    error, link = str(damaged("malformed", "main.sqlite")), ProviderState("static", "primary", "active", "")
     view = View(Knobs(), Knobs())
     asked = replace(view, query=QUERY, error=error)
     probed = ChainState(links=(link,), probed={key_of(link): error}, said=error)

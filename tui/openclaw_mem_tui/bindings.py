@@ -152,7 +152,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("examine", "c", "run checks", "index", "check", 5),
         Action("examine_deep", "C", _DEEP, "index", "deep check", 14, run="examine(True)"),
         Action("verify", "V", _VERIFY, "index", "verify", 11, run="sync_index(True)"),
-        Action("prune", "P", _PRUNE, "index", "drop gone", 7),
+        Action("prune", "P", _PRUNE, "index", "drop deleted", 7),
         Action("order", "v", "sort files by state, path, size, chunks, time", "index"),
         Action("close_chunks", "enter", "back to the list", "chunks", run="leave", twin="chunks"),
     ),

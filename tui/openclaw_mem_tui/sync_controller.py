@@ -165,7 +165,7 @@ class SyncController(Presenter[Activity]):
         """Read sizes, provider and freshness for the edges of the screen."""
         self._file = self._index_file
         try:
-            status, unlisted = await self.service.read_sound(_state)
+            status, not_included = await self.service.read_sound(_state)
         except OpenClawMemError as error:
             self.update(trouble=str(error), freshness=None)
             return
@@ -182,7 +182,7 @@ class SyncController(Presenter[Activity]):
             freshness=status.freshness,
             files=status.files if status.freshness.state != "empty" else 0,
             chunks=status.chunks,
-            unlisted=unlisted,
+            not_included=not_included,
             trouble=" ".join(warnings[:2]),
         )
         self.publish()
@@ -347,7 +347,7 @@ class SyncController(Presenter[Activity]):
 
 def _state(memory: Memory) -> tuple[Status, str]:
     """The state of the memory, and a sentence on Markdown of the workspace that is no memory."""
-    unlisted = ""
+    not_included = ""
     with suppress(WorkspaceError):  # the state of the index is known without the workspace
-        unlisted = api.unlisted_notes(memory.settings)
-    return memory.status(), unlisted
+        not_included = api.notes_not_included(memory.settings)
+    return memory.status(), not_included

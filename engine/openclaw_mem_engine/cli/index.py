@@ -76,21 +76,21 @@ def sync(settings: Settings, request: SyncRequest) -> SyncReport:
 
 def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     """What a sync did, for people. ``chunks``: the index is one of chunks, not of whole documents."""
-    did = report.changed or report.refused or report.removed
+    did = report.changed or report.without_text or report.removed
     # Neither an index without the vectors it should have is up to date, nor one of notes that are all gone.
     made = "Up to date" if report.files else "Nothing to index"
     if did or report.embedded or report.cache_hits:
         made = "Indexed"
     if report.rebuilt:
         made = "Rebuilt"
-    elif not did and any(file.path == WHOLE for file in report.skipped):
+    elif not did and any(file.path == WHOLE for file in report.excluded):
         made = "Unchanged"
     elif report.incomplete:
         made = "Incomplete"
     held = counted(report.files, "file") + (f", {counted(report.chunks, 'chunk')}" if chunks else "")
     lines = [f"{made}: {held} in {duration(report.seconds)}."]
     if did and not report.rebuilt:
-        out = sum(not file.of_workspace for file in report.skipped)  # as below
+        out = sum(not file.of_workspace for file in report.excluded)  # as below
         left_out = f", {out:,} excluded" if out else ""
         gone = ", ".join(report.taken_out) or "0 deleted"
         lines.append(f"  {len(report.changed):,} new or modified, {gone}{left_out}")
@@ -104,4 +104,4 @@ def report_lines(report: SyncReport, *, chunks: bool = True) -> list[str]:
     # Failures are printed on stderr.
     others = [note for note in report.notes if note not in report.incomplete]
     lines += [f"  {note.level}: {one_line(note.text)}" for note in others]
-    return [*lines, *excluded_lines(report.skipped, report)]
+    return [*lines, *excluded_lines(report.excluded, report)]

@@ -133,7 +133,7 @@ class _Work:
             "index": settings.index_name,
             "files": report.files,
             "chunks": report.chunks,
-            "changed": len(report.changed) + len(report.refused),
+            "changed": len(report.changed) + len(report.without_text),
             "removed": len(report.removed),
             "embedded": report.embedded,
             "seconds": round(time.monotonic() - started, 3),

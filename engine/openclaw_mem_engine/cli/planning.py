@@ -46,7 +46,7 @@ def plan_lines(plan: Plan, *, chunks: bool = True) -> list[str]:
                 lines += (why[0].replace("not now", marked("not now"), 1), *why[1:])
     else:
         lines.append("BM25 only: no vectors (provider = none).")
-    return [*lines, *excluded_lines(plan.skipped)]
+    return [*lines, *excluded_lines(plan.excluded)]
 
 
 def announce(memory: Memory, token: threading.Event, request: SyncRequest = DEFAULT_REQUEST) -> None:

@@ -154,20 +154,20 @@ def _lines(
 def _table(chain: Sequence[ProviderState], probes: Sequence[Probe]) -> Iterator[str]:
     asked = {(probe.name, probe.role): probe.ms for probe in probes if probe.ms is not None}
     rows = [("provider", "role", "state", "vectors", "latency", "why")]
-    chain = sorted(chain, key=lambda link: link.state == "skipped")  # what is used is read first
+    chain = sorted(chain, key=lambda link: link.state == "not-selected")  # what is used is read first
     for link in chain:
         embeds = link.in_use
         vectors = f"{link.vectors:,} of {link.chunks:,}" if embeds else ""
         latency = _milliseconds(asked.get((link.name, link.role), link.last_ms)) if embeds else ""
         why = "see below" if link.state == "failed" else one_line(link.why)
-        role = "–" if link.role in ("skipped", "keywords") else link.role
-        name = "BM25" if link.role == "keywords" else link.name
+        role = "–" if link.role in ("not-selected", "bm25") else link.role
+        name = "BM25" if link.role == "bm25" else link.name
         rows.append((name, role, link.label, vectors, latency, why))
     head, *lines = aligned(rows)
     yield strong(head)
     for link, line in zip(chain, lines, strict=True):
         for part in hanging(line, head.index("why")):
-            yield dim(part) if link.state == "skipped" else part
+            yield dim(part) if link.state == "not-selected" else part
 
 
 def _services(services: Sequence[ServiceState]) -> Iterator[str]:

@@ -98,7 +98,7 @@ def _updated(backend: QmdBackend, arguments: Namespace, name: str | None) -> Ite
                 **{key: getattr(done, key) for key in ("new", "updated", "unchanged", "removed")},
                 "orphans": report.orphans,
                 "trouble": done.trouble or None,
-                "skipped": [{"path": file.path, "reason": file.reason} for file in done.skipped],
+                "excluded": [{"path": file.path, "reason": file.reason} for file in done.excluded],
             }
 
 
@@ -120,7 +120,7 @@ def _update_lines(
         yield f"Indexed: {counts}"
         if done["orphans"]:
             yield f"Cleaned up {done['orphans']} orphaned content hash(es)"
-        for file in done["skipped"]:
+        for file in done["excluded"]:
             say(f"{done['name']}: {file['path']} {file['reason']}: not indexed.")
     if of:
         yield "\nAll collections updated."

@@ -188,8 +188,8 @@ def bring_up_to_date(
             if memory.paths() and memory.freshness().state in ("fresh", "partial"):
                 return None, None  # another process writes, but nothing was to be written
         return _answered_as_it_was(memory, error), None
-    if report.changed or report.refused or report.removed:
-        made = [f"{len(report.left_out):,} excluded"] if report.left_out else []
+    if report.changed or report.without_text or report.removed:
+        made = [f"{len(report.newly_excluded):,} excluded"] if report.newly_excluded else []
         made = [*report.taken_out, *made]
         if report.changed:
             made = [counted(len(report.changed), "new or modified file", "new or modified files"), *made]

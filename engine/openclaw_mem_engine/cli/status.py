@@ -55,19 +55,19 @@ _NAME_WIDTH = 11
 #: What is counted in an index.
 _COUNTED = frozenset({"files", "chunks", "unshown", "cache", "BM25", "vectors"})
 _STATES: dict[AnatomyState, str] = {
-    "indexed": "up to date",
-    "changed": "modified since it was indexed: the next sync makes these chunks",
-    "new": "not indexed yet: the next sync makes these chunks",
-    "gone": "deleted on disk: the index still has these chunks",
-    "unlisted": "not included any more: the index still has these chunks",
-    "refused": "cannot be read: the index still has these chunks",
+    "up-to-date": "up to date",
+    "modified": "modified since it was indexed: the next sync makes these chunks",
+    "not-indexed": "not indexed yet: the next sync makes these chunks",
+    "deleted": "deleted on disk: the index still has these chunks",
+    "not-included": "not included any more: the index still has these chunks",
+    "excluded": "cannot be read: the index still has these chunks",
 }
 
 
 def run(arguments: Namespace) -> int:
     """Print what is configured and what is there. Changes nothing, makes nothing."""
     from openclaw_mem_engine.retrieval.freshness import note_no_notes
-    from openclaw_mem_engine.workspace.listing import unlisted_notes
+    from openclaw_mem_engine.workspace.listing import notes_not_included
 
     settings = settings_of(arguments)
     try:
@@ -84,8 +84,8 @@ def run(arguments: Namespace) -> int:
     notes = _checked(settings, status.notes)
     if not status.files:
         note_no_notes(settings, status.freshness, notes)
-    if unlisted := unlisted_notes(settings):
-        notes.append(Note("unlisted-notes", unlisted))
+    if not_included := notes_not_included(settings):
+        notes.append(Note("notes-not-included", not_included))
     status = dataclasses.replace(status, notes=tuple(notes))
     # Not made in vain: with thousands of files it takes as long as all else.
     data = status.to_dict() | {"unshown": by_file(unshown)} if arguments.json else {}
@@ -135,7 +135,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
     size = byte_size(status.index_bytes) if status.index_bytes else "not built yet"
     if not status.index_bytes and Path(status.index_path).is_file():
         size = "empty: 0 bytes"
-    excluded, unit = sum(not file.of_workspace for file in fresh.skipped), "chunk" if can.chunks else "text"
+    excluded, unit = sum(not file.of_workspace for file in fresh.excluded), "chunk" if can.chunks else "text"
     with_vector = f", {status.vectors:,} with a vector of {one_line(status.provider)}"
     rows = [
         ("agent", one_line(status.agent)),
@@ -170,7 +170,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
         rows += [("" if number else name, text) for number, text in enumerate(texts)]
     lines = [part for line in aligned(rows) for part in hanging(line, _NAME_WIDTH)]
     lines += [f"{marked(note.level)}: {one_line(note.text)}" for note in status.notes]
-    lines += excluded_lines(fresh.skipped)
+    lines += excluded_lines(fresh.excluded)
     # Notes that are all gone are kept: neither does anything about them. Nor about a provider that fails.
     only_vectors = status.fallback is not None and not fresh.changed_count
     unable = damaged or any(note.code == "read-only-index" for note in status.notes)
@@ -216,7 +216,7 @@ def run_files(arguments: Namespace) -> int:
     with looking(settings) as memory:
         overview, notes = memory.overview(), memory.notes
     state = index_state(overview.freshness, _checked(settings, notes))
-    rows = [row for row in overview.files if row.state != "indexed" or not arguments.changed]
+    rows = [row for row in overview.files if row.state != "up-to-date" or not arguments.changed]
     files, differences = [row.to_dict() for row in rows], list(overview.differences)
     data = {"state": state, "files": files, "differences": differences}
     show(data, _file_lines(overview, rows, state), as_json=arguments.json)
@@ -225,14 +225,13 @@ def run_files(arguments: Namespace) -> int:
 
 def _file_lines(overview: Overview, rows: Sequence[FileRow], state: str) -> list[str]:
     """A table, and totals with the ``state`` of the index."""
-    from openclaw_mem_engine.inspection import FILE_WORDS
 
-    cells, whole = [], [file for file in overview.freshness.skipped if file.of_workspace]
+    cells, whole = [], [file for file in overview.freshness.excluded if file.of_workspace]
     for row in rows:
         if row.path in {file.path for file in whole}:
             continue
         chunks = counted(row.chunks, "chunk") if row.chunks else "–"
-        cells.append((FILE_WORDS[row.state], one_line(row.path), chunks, _file_size(row), one_line(row.why)))
+        cells.append((row.words, one_line(row.path), chunks, _file_size(row), one_line(row.why)))
     counts = overview.counts
     text = f"{counted(counts.files, 'file')} with {counted(counts.chunks, 'chunk')} in the index"
     if state == "damaged":
@@ -243,15 +242,15 @@ def _file_lines(overview: Overview, rows: Sequence[FileRow], state: str) -> list
         text += ", built with other settings: `openclaw-mem index` rebuilds it"
     elif state == "fresh":
         text += ", up to date"
-    unlisted = [one_line(overview.unlisted)] if overview.unlisted else []
-    return [*aligned(cells), *excluded_lines(whole), *unlisted, dim(f"{text}.")]
+    not_included = [one_line(overview.not_included)] if overview.not_included else []
+    return [*aligned(cells), *excluded_lines(whole), *not_included, dim(f"{text}.")]
 
 
 def _file_size(row: FileRow) -> str:
     """Its size on disk, and by how much it differs from what is indexed."""
     if row.size is None:
         return "–"
-    delta = f" ({row.delta:+,} B)" if row.state == "changed" and row.delta else ""
+    delta = f" ({row.delta:+,} B)" if row.state == "modified" and row.delta else ""
     return byte_size(row.size) + delta
 
 
@@ -286,7 +285,7 @@ def _summary_lines(anatomy: Anatomy, damage: list[str]) -> list[str]:
         for number, piece in enumerate(anatomy.pieces, 1)
     ]
     state = _STATES[anatomy.state]
-    if anatomy.state == "refused" and not anatomy.stored:
+    if anatomy.state == "excluded" and not anatomy.stored:
         state = "excluded: not in the index"
     title = f"{one_line(anatomy.path)}: {'in an index that is damaged' if damage else state}"
     lines = [strong(title), *damage, *([one_line(anatomy.why)] if anatomy.why else [])]

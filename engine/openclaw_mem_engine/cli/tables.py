@@ -173,7 +173,7 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
         yield head.replace(note.level, marked(note.level), 1) if warns else dim(head)
         yield from lines if warns else map(dim, lines)
     if fresh is not None and fresh.state == "partial":
-        left = [file for file in fresh.skipped if not file.by_rule and not file.of_workspace]
+        left = [file for file in fresh.excluded if not file.by_rule and not file.of_workspace]
         if left:  # what is not indexed of the workspace itself is a note
             more = f" ({len(left) - 1:,} more: `openclaw-mem status`)" if left[1:] else ""
             # What was indexed before is kept, and found.

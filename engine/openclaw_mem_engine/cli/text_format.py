@@ -11,7 +11,7 @@ from openclaw_mem_engine.sanitize import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from openclaw_mem_engine.model import Fallback, SkippedFile
+    from openclaw_mem_engine.model import ExcludedFile, Fallback
     from openclaw_mem_engine.sync.report import SyncReport
 
 _DAY_S = 86_400
@@ -75,17 +75,17 @@ def token_count(tokens: int, *, estimated: bool) -> str:
     return f"about {tokens:,}" if estimated else f"{tokens:,}"
 
 
-def left_out_words(skipped: SkippedFile, report: SyncReport | None = None) -> str:
+def excluded_words(file: ExcludedFile, report: SyncReport | None = None) -> str:
     """``memory/a.md: is not text (its old text was removed)``"""
-    removed = " (its old text was removed)" if report and skipped.path in report.removed else ""
-    return one_line(f"{skipped.text}{removed}")
+    removed = " (its old text was removed)" if report and file.path in report.removed else ""
+    return one_line(f"{file.text}{removed}")
 
 
-def excluded_lines(skipped: Sequence[SkippedFile], report: SyncReport | None = None) -> list[str]:
+def excluded_lines(excluded: Sequence[ExcludedFile], report: SyncReport | None = None) -> list[str]:
     """What is said of the workspace as a whole, then the files and folders that are excluded, counted."""
-    files = [left_out_words(file, report) for file in skipped if not file.of_workspace]
+    files = [excluded_words(file, report) for file in excluded if not file.of_workspace]
     head = [f"{counted(len(files), 'file or folder', 'files or folders')} excluded:"] if files else []
-    return [*(left_out_words(file) for file in skipped if file.of_workspace), *head, *indented(files)]
+    return [*(excluded_words(file) for file in excluded if file.of_workspace), *head, *indented(files)]
 
 
 def byte_size(size: float) -> str:

@@ -10,7 +10,7 @@ from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.planning import announce
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import flush_out, json_text, one_line, out, stoppable
-from openclaw_mem_engine.cli.text_format import duration, left_out_words
+from openclaw_mem_engine.cli.text_format import duration, excluded_words
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.sync.report import first_few
@@ -73,12 +73,12 @@ def _report_words(report: SyncReport, event: FollowEvent) -> str:
     did = ["rebuilt"] if report.rebuilt else []
     if report.changed:
         did.append(f"indexed {first_few(report.changed)}")
-    if report.gone:
-        did.append(f"deleted: {first_few(report.gone)}")
-    if report.unlisted:
-        did.append(f"not included now: {first_few(report.unlisted)}")
-    if event.excluded:
-        did.append(f"excluded {first_few([left_out_words(file, report) for file in event.excluded])}")
+    if report.deleted:
+        did.append(f"deleted: {first_few(report.deleted)}")
+    if report.not_included:
+        did.append(f"not included now: {first_few(report.not_included)}")
+    if event.newly_excluded:
+        did.append(f"excluded {first_few([excluded_words(file, report) for file in event.newly_excluded])}")
     named = {*report.changed, *report.removed}
     if back := [path for path in event.included if path not in named]:
         did.append(f"no longer excluded: {first_few(back)}")
@@ -88,7 +88,7 @@ def _report_words(report: SyncReport, event: FollowEvent) -> str:
     if report.beside:
         parts.append(f"{counted(report.beside, 'text')} embedded for other models")
     parts.append(f"{counted(report.files, 'file')}, {counted(report.chunks, 'chunk')}")
-    if left_out := sum(not skipped.by_rule for skipped in report.skipped):
+    if left_out := sum(not file.by_rule for file in report.excluded):
         parts.append(f"{left_out:,} excluded")
     return " · ".join([*parts, duration(report.seconds)])
 
@@ -104,10 +104,12 @@ def json_line(event: FollowEvent, settings: Settings) -> str:
     if event.report is not None:
         removed = set(event.report.removed)
         report = event.report.to_dict() | {
-            "excluded": [file.to_dict() | {"textRemoved": file.path in removed} for file in event.excluded],
+            "newlyExcluded": [
+                file.to_dict() | {"textRemoved": file.path in removed} for file in event.newly_excluded
+            ],
             "noLongerExcluded": list(event.included),
         }
-        for key in ("changed", "refused", "removed", "skipped", "excluded", "noLongerExcluded"):
+        for key in ("changed", "withoutText", "removed", "excluded", "newlyExcluded", "noLongerExcluded"):
             listed = report[key]
             assert isinstance(listed, list)
             report |= {key: listed[:_NAMED_JSON], f"{key}Count": len(listed)}

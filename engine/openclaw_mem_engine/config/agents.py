@@ -30,7 +30,7 @@ def note_agent(
     if not is_known:
         more = f" and {len(ids) - _NAMED} more" if ids[_NAMED:] else ""
         text += f"{', '.join(ids[:_NAMED])}{more}.{did_you_mean(agent_id, ids)}"
-        chosen.note("agent-unlisted", text)
+        chosen.note("agent-unknown", text)
 
 
 def _indexed_agents(data_dir: Path, workspace: Path) -> list[str]:

@@ -55,7 +55,7 @@ class Curator:
         settings = self.settings
         listing = notes_of(settings)
         texts = {}
-        unread = [f"{file.path} was not read: {file.reason}" for file in listing.skipped if file.transient]
+        unread = [f"{file.path} was not read: {file.reason}" for file in listing.excluded if file.transient]
         for file in listing.files:
             try:
                 texts[file.path] = self.editor.read(file.path) or ""

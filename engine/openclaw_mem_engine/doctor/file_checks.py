@@ -36,7 +36,7 @@ from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
 from openclaw_mem_engine.sync.changes import changes_of, is_on_disk, keeping, listed
 from openclaw_mem_engine.sync.index_update import chunks_of, read_source
 from openclaw_mem_engine.sync.transcript_changes import cut_files
-from openclaw_mem_engine.workspace.listing import unlisted_notes
+from openclaw_mem_engine.workspace.listing import notes_not_included
 from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import BUDGET_LINES, BUDGET_SEVERITY, bootstrap_cut, read_note
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES, is_ignored_folder, machine_folder
@@ -77,7 +77,7 @@ def check_files(disk: Disk, out: Outcome) -> None:
     """Which files are new, edited or gone. Raises WorkspaceError."""
     known = disk.known = disk.snap.files()
     listing = keeping(disk.settings, listed(disk.settings), known)
-    changes, skipped = changes_of(disk.settings, listing, known), listing.skipped
+    changes, excluded = changes_of(disk.settings, listing, known), listing.excluded
     changed = {file.path for file in changes.changed}
     removed = {state.path for state in changes.removed}
     excluded_now = {path for path in removed if is_on_disk(disk.settings, path)}
@@ -90,30 +90,30 @@ def check_files(disk: Disk, out: Outcome) -> None:
     out.detail = f"{counted(len(known), 'file')} known, {len(disk.present):,} as recorded"
     for code, paths, state, found in (
         ("files-changed", changed & known.keys(), "modified on disk", "Searches find the old text"),
-        ("files-unlisted", changed - known.keys(), "not indexed", "No search finds the text"),
-        ("files-gone", removed - excluded_now, "deleted on disk", "Searches find the text"),
+        ("files-not-indexed", changed - known.keys(), "not indexed", "No search finds the text"),
+        ("files-deleted", removed - excluded_now, "deleted on disk", "Searches find the text"),
         ("files-not-included", excluded_now, "not included any more", "Searches find the text"),
     ):
         if paths:
             text = f"{counted_are(len(paths), 'file')} {state}. {found} until the next sync."
             out.add(code, "warning", text, sorted(paths), INDEX)
-    for file in skipped:
+    for file in excluded:
         if file.of_workspace:
             text, kept = f"{file.text[0].upper()}{file.text[1:]}.", file.path == WHOLE
-            out.add(*(("workspace-empty", "warning") if kept else ("unlisted-notes", "info")), text)
-    if unlisted := unlisted_notes(disk.settings):
-        out.add("unlisted-notes", "info", unlisted)
-    unreadable = [file.text for file in skipped if file.transient and not file.of_workspace]
-    excluded = [file.text for file in skipped if not (file.transient or file.of_workspace)]
-    for source, group in (("memory", unreadable), ("sessions", excluded)):
+            out.add(*(("workspace-empty", "warning") if kept else ("notes-not-included", "info")), text)
+    if not_included := notes_not_included(disk.settings):
+        out.add("notes-not-included", "info", not_included)
+    unreadable = [file.text for file in excluded if file.transient and not file.of_workspace]
+    others = [file.text for file in excluded if not (file.transient or file.of_workspace)]
+    for source, group in (("memory", unreadable), ("sessions", others)):
         group += [f"{s.path}: {s.refusal}" for s in known.values() if s.refusal and s.source == source]
     if unreadable:
         number = counted(len(unreadable), "file or folder", "files or folders")
         text = f"{number} cannot be read. Searches find the text that an earlier sync has read, or none."
         out.add("files-unreadable", "warning", text, unreadable)
-    if excluded:
-        number = counted_are(len(excluded), "file or folder", "files or folders")
-        out.add("files-left-out", "info", f"{number} excluded.", excluded)
+    if others:
+        number = counted_are(len(others), "file or folder", "files or folders")
+        out.add("files-excluded", "info", f"{number} excluded.", others)
     if partly := [file.text for file in cut_files(known.values())]:
         text = f"{counted_are(len(partly), 'conversation')} too long to be indexed whole."
         out.add("transcripts-cut", "info", text, partly)

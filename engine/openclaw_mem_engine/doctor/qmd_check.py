@@ -100,12 +100,12 @@ def _check_files(store: QmdStore, out: Outcome) -> None:
     refused = [
         f"qmd://{name}/{file.path}: {file.reason}"
         for name, one in seen.items()
-        for file in one.skipped
+        for file in one.excluded
         if not file.by_rule
     ]
     if refused:
         text = f"{counted(len(refused), 'file')} of collections cannot be indexed."
-        out.add("files-refused", "warning", text, refused)
+        out.add("files-excluded", "warning", text, refused)
     missing = [one for one in store.collections() if seen[one.name].trouble]
     # The configuration names folders that a workspace need not have.
     if named := [f"{one.name}: {one.root}" for one in missing if not one.configured or store.ls(one.name)]:

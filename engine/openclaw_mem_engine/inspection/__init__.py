@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.model import WHOLE, Freshness, SkippedFile, Source, as_json
+from openclaw_mem_engine.model import WHOLE, ExcludedFile, Freshness, Source, as_json
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, IndexStore, SpaceSize
 from openclaw_mem_engine.stores.base import FileState as IndexedFile
 from openclaw_mem_engine.sync.changes import Changes, is_on_disk
 from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
-from openclaw_mem_engine.workspace.listing import unlisted_notes
+from openclaw_mem_engine.workspace.listing import notes_not_included
 from openclaw_mem_engine.workspace.rules import source_of
 
-#: ``indexed``: as on disk. ``changed``, ``new``: the next sync reads it. ``gone`` (deleted), ``unlisted`` (on
-#: disk, no longer included): the next sync removes it. ``stale``: as on disk, but the index was built with
-#: other settings, and the next sync builds it anew. ``refused``: it holds no text that can be indexed.
-#: ``excluded``: by a rule or a setting, or because it cannot be read.
-FileState = Literal["indexed", "changed", "new", "gone", "unlisted", "stale", "refused", "excluded"]
-#: Each in words, in the order in which they are shown: what needs attention first.
-FILE_WORDS: Mapping[FileState, str] = {
-    "changed": "modified",
-    "new": "not indexed",
-    "gone": "deleted",
-    "unlisted": "not included",
-    "stale": "stale",
-    "refused": "excluded",
-    "excluded": "excluded",
-    "indexed": "up to date",
-}
-FILE_STATES = (*FILE_WORDS,)
+#: In the order in which they are shown: what needs attention first. ``modified``, ``not-indexed``: the next
+#: sync reads it. ``deleted``, ``not-included`` (on disk, no longer included): the next sync removes it.
+#: ``stale``: as on disk, but the index was built with other settings, and the next sync builds it anew.
+#: ``excluded``: by a rule or a setting, because it cannot be read, or because it holds no text that can be
+#: indexed. ``up-to-date``: as on disk.
+FileState = Literal["modified", "not-indexed", "deleted", "not-included", "stale", "excluded", "up-to-date"]
+FILE_STATES: tuple[FileState, ...] = get_args(FileState)
 #: Those that the next sync reads or removes, unless it keeps them.
-_WAITING = "changed", "new", "gone", "unlisted"
+_WAITING: tuple[FileState, ...] = ("modified", "not-indexed", "deleted", "not-included")
 #: Why it keeps one that is not found any more.
 _KEPT = "kept in the index until there are notes again"
 #: Those of a file that is on disk and in the index.
-_HELD = "indexed", "changed"
+_HELD = "up-to-date", "modified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +49,11 @@ class FileRow:
     mtime: float | None
     hash: str = ""
     why: str = ""
+
+    @property
+    def words(self) -> str:
+        """Its state for people."""
+        return self.state.replace("-", " ")
 
     @property
     def delta(self) -> int:
@@ -86,7 +81,7 @@ class Overview:
     """The index at one moment. ``present`` is None for an index without any sync; ``differences`` between it
     and ``wanted`` mean that the next sync builds it anew. ``location`` is its file, or server and
     shard; ``bytes`` the size of the file; ``log_bytes`` that of its write-ahead log, or of rows on a
-    server. ``unlisted``: a sentence about Markdown of the workspace that is no memory, "" without such.
+    server. ``not_included``: a sentence about Markdown of the workspace that is no memory, "" without such.
     """
 
     location: str
@@ -100,7 +95,7 @@ class Overview:
     differences: tuple[str, ...]
     freshness: Freshness
     files: tuple[FileRow, ...]
-    unlisted: str = ""
+    not_included: str = ""
 
     def number(self, *states: FileState) -> int:
         return sum(row.state in states for row in self.files)
@@ -117,18 +112,18 @@ def overview(
     primary: Embedder | None,
     freshness: Freshness,
     changes: Changes,
-    skipped: Iterable[SkippedFile],
+    excluded: Iterable[ExcludedFile],
 ) -> Overview:
-    """The index compared with a scan of the disk: ``changes`` since the last sync, and the ``skipped`` files.
-    Raises IndexUnavailable."""
+    """The index compared with a scan of the disk: ``changes`` since the last sync, and the ``excluded``
+    files. Raises IndexUnavailable."""
     present, wanted = store.fingerprint(), fingerprint_of(settings, primary)
     rebuilt = present is not None and needs_rebuild(present, wanted)
     in_file = store.location == str(store.path) and store.path.exists()  # one may be left of before a server
     whole = store.path.stat().st_size if in_file else 0
     empty = freshness.state == "empty"
-    rows = _rows(settings, store, changes, skipped, empty=empty)
+    rows = _rows(settings, store, changes, excluded, empty=empty)
     if rebuilt:
-        rows = [replace(row, state="stale") if row.state == "indexed" else row for row in rows]
+        rows = [replace(row, state="stale") if row.state == "up-to-date" else row for row in rows]
     return Overview(
         store.location,
         whole,
@@ -141,12 +136,12 @@ def overview(
         tuple(present.differences(wanted)) if present is not None and rebuilt else (),
         freshness,
         tuple(_grown(settings, row) for row in sorted(rows, key=_order)),
-        unlisted_notes(settings),
+        notes_not_included(settings),
     )
 
 
 def _rows(
-    settings: Settings, store: IndexStore, changes: Changes, skipped: Iterable[SkippedFile], *, empty: bool
+    settings: Settings, store: IndexStore, changes: Changes, excluded: Iterable[ExcludedFile], *, empty: bool
 ) -> list[FileRow]:
     """One row for each file. ``empty``: the index is gone, with all it knew."""
     known, chunks = dict(store.files()), {} if empty else store.chunk_counts()
@@ -160,36 +155,36 @@ def _rows(
     for new in changes.changed:
         mtime, before = new.mtime_ns / 1e9, known.pop(new.path, None)
         held = (None, mtime) if before is None else (before.size, mtime, before.hash)
-        state: FileState = "new" if before is None else "changed"
+        state: FileState = "not-indexed" if before is None else "modified"
         rows.append(FileRow(new.path, new.source, state, chunks.get(new.path, 0), new.size, *held))
-    excluded = {file.path: file for file in skipped}
+    out = {file.path: file for file in excluded}
     for file in changes.removed:
         is_there = is_on_disk(settings, file.path)
-        why = excluded[file.path].reason if is_there and file.path in excluded else ""
-        rows.append(indexed(file, "unlisted" if is_there else "gone", why))
+        why = out[file.path].reason if is_there and file.path in out else ""
+        rows.append(indexed(file, "not-included" if is_there else "deleted", why))
         known.pop(file.path, None)
-    for file in [*known.values()] if WHOLE in excluded else ():  # no note is listed
+    for file in [*known.values()] if WHOLE in out else ():  # no note is listed
         is_there = is_on_disk(settings, file.path)
         if file.source == "memory" or not is_there:
-            rows.append(indexed(file, "unlisted" if is_there else "gone", _KEPT))
+            rows.append(indexed(file, "not-included" if is_there else "deleted", _KEPT))
             del known[file.path]
-    folders = tuple(path for path, file in excluded.items() if file.transient)
+    folders = tuple(path for path, file in out.items() if file.transient)
     for file in known.values():
         folder = next((path for path in folders if file.path.startswith(f"{path}/")), "")
-        left_out = excluded.get(file.path) or excluded.get(folder)
+        left_out = out.get(file.path) or out.get(folder)
         if file.refusal or left_out is None or not left_out.transient:
-            rows.append(indexed(file, "refused" if file.refusal else "indexed"))
+            rows.append(indexed(file, "excluded" if file.refusal else "up-to-date"))
         else:
             rows.append(indexed(file, "excluded", left_out.reason))
     if empty:
         rows = [
-            replace(row, state="new", indexed_size=None, hash="") if row.state in _HELD else row
+            replace(row, state="not-indexed", indexed_size=None, hash="") if row.state in _HELD else row
             for row in rows
         ]
     listed = {row.path for row in rows}
     rows += [
         FileRow(path, source_of(path), "excluded", 0, None, None, None, why=file.reason)
-        for path, file in excluded.items()
+        for path, file in out.items()
         if path not in listed
     ]
     return rows
@@ -201,7 +196,7 @@ def _order(row: FileRow) -> tuple[int, str]:
 
 def _grown(settings: Settings, row: FileRow) -> FileRow:
     """An indexed transcript with its present size, though not all of that is indexed."""
-    if row.source != "sessions" or row.state != "indexed":
+    if row.source != "sessions" or row.state != "up-to-date":
         return row
     try:
         size = (settings.openclaw.sessions_dir / PurePosixPath(row.path).name).stat().st_size

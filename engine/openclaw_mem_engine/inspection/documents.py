@@ -73,15 +73,15 @@ def _rows(
         return
     for file in seen.changed:
         yield _changed(shown(file.path), collection, file, documents.pop(file.path, None))
-    for skipped in seen.skipped:
-        before = documents.pop(skipped.path, None)
+    for out in seen.excluded:
+        before = documents.pop(out.path, None)
         kept = (1, None, before.size, None, before.hash) if before else (0, None, None, None, "")
-        state: FileState = "unlisted" if before and skipped.by_rule else "excluded"
-        yield FileRow(shown(skipped.path), collection.source, state, *kept, skipped.reason)
-    gone, ignored = frozenset(seen.gone), tuple(f"{one.path}/" for one in seen.skipped if one.by_rule)
+        state: FileState = "not-included" if before and out.by_rule else "excluded"
+        yield FileRow(shown(out.path), collection.source, state, *kept, out.reason)
+    gone, ignored = frozenset(seen.gone), tuple(f"{one.path}/" for one in seen.excluded if one.by_rule)
     for path, one in documents.items():
         mtime = one.mtime_ns / 1e9 if one.mtime_ns is not None else None
-        state = "unlisted" if path.startswith(ignored) else "gone" if path in gone else "indexed"
+        state = "not-included" if path.startswith(ignored) else "deleted" if path in gone else "up-to-date"
         yield FileRow(shown(path), collection.source, state, 1, one.size, one.size, mtime, one.hash)
 
 
@@ -89,5 +89,5 @@ def _changed(path: str, collection: Collection, file: FoundFile, before: Known |
     """A file on disk that the next sync reads; ``before`` is its document."""
     size, mtime = file.status.st_size, file.status.st_mtime
     if before is None:
-        return FileRow(path, collection.source, "new", 0, size, None, mtime)
-    return FileRow(path, collection.source, "changed", 1, size, before.size, mtime, before.hash)
+        return FileRow(path, collection.source, "not-indexed", 0, size, None, mtime)
+    return FileRow(path, collection.source, "modified", 1, size, before.size, mtime, before.hash)

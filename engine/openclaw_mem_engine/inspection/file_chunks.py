@@ -20,12 +20,12 @@ from openclaw_mem_engine.workspace.opening import NoteRefused
 from openclaw_mem_engine.workspace.reading import suggest_paths
 from openclaw_mem_engine.workspace.rules import source_of
 
-#: ``indexed``: the index holds these chunks; of a transcript that has grown too little to be read again, they
-#: and the text are those of the indexed part. ``changed``: the index holds other chunks, of an older text or
-#: of other settings; these are what the next sync makes. ``new``: the index holds none yet. ``gone``,
-#: ``refused``: there is no text on disk to show; ``unlisted``: it is on disk and no longer included. Their
-#: chunks, if any, are those that the index still holds.
-AnatomyState = Literal["indexed", "changed", "new", "gone", "unlisted", "refused"]
+#: ``up-to-date``: the index holds these chunks; of a transcript that has grown too little to be read again,
+#: they and the text are those of the indexed part. ``modified``: the index holds other chunks, of an older
+#: text or of other settings; these are what the next sync makes. ``not-indexed``: the index holds none yet.
+#: ``deleted``, ``excluded``: there is no text on disk to show; ``not-included``: it is on disk and no longer
+#: included. Their chunks, if any, are those that the index still holds.
+AnatomyState = Literal["up-to-date", "modified", "not-indexed", "deleted", "not-included", "excluded"]
 
 
 class NumberedLine(NamedTuple):
@@ -120,30 +120,30 @@ def anatomy(settings: Settings, store: IndexStore, primary: Embedder | None, pat
     state = store.files().get(path)
     listing = listed(settings)
     file = next((file for file in listing.files if file.path == path), None)
-    why = next((skipped.reason for skipped in listing.skipped if skipped.path == path), "")
+    why = next((one.reason for one in listing.excluded if one.path == path), "")
     if file is None:
         if state is None and not stored and not why:
             near = suggest_paths(path, [file.path for file in listing.files], 3) if is_text else []
             hint = f"Did you mean {' or '.join(near)}?" if near else "`openclaw-mem files` lists all files."
             raise UsageError(f"{path} is neither in the index nor a memory file on disk. {hint}")
         source = state.source if state is not None else source_of(path)
-        left: AnatomyState = "unlisted" if is_on_disk(settings, path) else "gone"
-        return shown(source, "refused" if why else left, _as_indexed(stored), why)
+        left: AnatomyState = "not-included" if is_on_disk(settings, path) else "deleted"
+        return shown(source, "excluded" if why else left, _as_indexed(stored), why)
     try:
         text, held = read_source(settings, file), None
         if state is not None and awaits_more(settings, file, state):
             held = read_source(settings, file, until=state.size)
     except NoteRefused as refusal:
-        return shown(file.source, "refused", _as_indexed(stored), refusal.reason)
+        return shown(file.source, "excluded", _as_indexed(stored), refusal.reason)
     limit = primary.max_input_bytes if primary else None
     cut = _cut(settings, file, text, limit)
-    file_state: AnatomyState = "indexed" if _alike(cut.chunks, stored) else "changed"
+    file_state: AnatomyState = "up-to-date" if _alike(cut.chunks, stored) else "modified"
     if state is None and not stored:
-        file_state = "new"
-    elif file_state == "changed" and held is not None:
+        file_state = "not-indexed"
+    elif file_state == "modified" and held is not None:
         before = _cut(settings, file, held, limit)
         if _alike(before.chunks, stored):
-            cut, file_state = before, "indexed"
+            cut, file_state = before, "up-to-date"
     return shown(file.source, file_state, cut)
 
 

@@ -23,23 +23,21 @@ from openclaw_mem_engine.providers.services import Services
 
 RECORDS_FILE = "providers.sqlite"
 
-State = Literal["serving", "ready", "idle", "failed", "skipped"]
-
-_LABELS = {"serving": "active", "idle": "not indexed", "skipped": "not selected"}
+State = Literal["active", "ready", "not-indexed", "failed", "not-selected"]
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderState:
     """One provider of the configuration. ``vectors`` of ``chunks`` passages have a vector in its space.
 
-    ``state``: serving: answers now; ready: could; idle: could, but the index holds no vectors of it; failed:
-    its last request failed, or it cannot be used as configured (``why``, ``since``, ``next_retry``: epoch
-    seconds, None when waiting does not help); skipped: not in use. ``space`` names its vectors; ``last_ok``
-    is epoch seconds, ``last_ms`` the milliseconds that the vector of a query took then.
+    ``state``: active: answers now; ready: could; not-indexed: could, but the index has no vectors of it;
+    failed: its last request failed, or it cannot be used as configured (``why``, ``since``, ``next_retry``:
+    epoch seconds, None when waiting does not help); not-selected: not in use. ``space`` names its vectors;
+    ``last_ok`` is epoch seconds, ``last_ms`` the milliseconds that the vector of a query took then.
     """
 
     name: str
-    role: Literal["primary", "fallback", "also", "skipped", "keywords", "backend"]
+    role: Literal["primary", "fallback", "also", "not-selected", "bm25", "backend"]
     state: State
     why: str
     model: str = ""
@@ -57,17 +55,14 @@ class ProviderState:
     @property
     def in_use(self) -> bool:
         """Whether this is an embedder that takes part."""
-        return self.role not in ("skipped", "keywords", "backend") and self.state != "skipped"
+        return self.role not in ("not-selected", "bm25", "backend") and self.state != "not-selected"
 
     @property
     def label(self) -> str:
-        """``state`` in words for people: active, ready, not indexed, failed, paused, not selected. BM25 is
-        active also where vectors answer: it takes part."""
+        """``state`` for people: of a failed provider that is tried again later, paused."""
         if self.state == "failed" and self.next_retry is not None:
             return "paused"
-        if self.role == "keywords" and self.state == "ready":
-            return "active"
-        return _LABELS.get(self.state, self.state)
+        return self.state.replace("-", " ")
 
     def to_dict(self) -> dict[str, Any]:
         return as_json(self)
@@ -76,18 +71,18 @@ class ProviderState:
 def fallback_of(links: Sequence[ProviderState]) -> Fallback | None:
     """Why another than the primary answers; None when the primary does, or there is none."""
     primary = next((link for link in links if link.role == "primary" and link.name != "none"), None)
-    if primary is None or primary.state in ("serving", "ready"):
+    if primary is None or primary.state in ("active", "ready"):
         return None
-    serving = next((link for link in links if link.state == "serving"), None)
-    served = "nothing" if serving is None else serving.space or serving.name
-    return Fallback(primary.name, primary.why, served, primary.since, primary.next_retry)
+    link = next((link for link in links if link.state == "active"), None)
+    active = "nothing" if link is None else link.space or link.name
+    return Fallback(primary.name, primary.why, active, primary.since, primary.next_retry)
 
 
 def _state(
     choice: Choice, guard: GuardedEmbedder | None, spaces: Mapping[Space, tuple[int, int]], chunks: int
 ) -> ProviderState:
     made = ProviderState(
-        choice.name, choice.role, "skipped", choice.why, choice.model, choice.host, choice.key_origin
+        choice.name, choice.role, "not-selected", choice.why, choice.model, choice.host, choice.key_origin
     )
     if guard is None:
         return made
@@ -117,18 +112,18 @@ def _state(
         why = f"the index holds no vectors of {space.label} yet"
         if any(other.label == space.label for other in spaces):
             why = f"the index holds vectors of {space.label} at another endpoint or with other headers"
-        return replace(made, state="idle", why=why)
+        return replace(made, state="not-indexed", why=why)
     return made
 
 
-def _keywords(states: Sequence[ProviderState], full_text: bool) -> ProviderState:
-    state: State = "serving"
+def _bm25(states: Sequence[ProviderState], full_text: bool) -> ProviderState:
+    state: State = "active"
     why = "no embedding provider is available: BM25 only"
     if not full_text:
         state, why = "failed", "full-text search is not available"
-    elif any(other.state == "serving" for other in states):
-        state, why = "ready", "used together with the vectors"
-    return ProviderState("keywords", "keywords", state, why)
+    elif any(other.state == "active" for other in states):
+        why = "used together with the vectors"
+    return ProviderState("bm25", "bm25", state, why)
 
 
 class ProviderSet:
@@ -182,7 +177,7 @@ class ProviderSet:
         full_text: bool = True,
         counted: int = 0,
     ) -> tuple[ProviderState, ...]:
-        """The state of every provider, in the order of the configuration, and of BM25 (``keywords``) at the
+        """The state of every provider, in the order of the configuration, and of BM25 (``bm25``) at the
         end. ``spaces`` are those of the index: how many of its ``chunks`` have a vector
         there, and how long these are; without
         ``full_text`` there is no BM25. ``counted`` is the number of the space whose vectors count."""
@@ -197,8 +192,8 @@ class ProviderSet:
         )
         ready = [index for index in counting if found[index].state == "ready"]
         if ready:
-            found[ready[0]] = replace(found[ready[0]], state="serving")
-        return (*found, _keywords(found, full_text))
+            found[ready[0]] = replace(found[ready[0]], state="active")
+        return (*found, _bm25(found, full_text))
 
     def probe(self, name: str) -> float:
         """Ask a provider (by name, role, or ``name:model``) for one vector, now; returns milliseconds. Raises
@@ -206,7 +201,7 @@ class ProviderSet:
         for choice, guard in self._made:
             if guard is not None and name in (guard.id, choice.role, f"{guard.id}:{guard.model}"):
                 return guard.probe()
-        in_use = [choice.name for choice, _ in self._made if choice.role != "skipped"]
+        in_use = [choice.name for choice, _ in self._made if choice.role != "not-selected"]
         known = ", ".join(dict.fromkeys(in_use)) or "none"
         raise UsageError(f"Provider {name!r} is not in use, so it cannot be probed. In use: {known}.")
 

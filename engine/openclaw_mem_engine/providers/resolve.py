@@ -23,7 +23,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import ConfigError
 from openclaw_mem_engine.providers.registry import EmbedderSpec, provider_named
 
-Role = Literal["primary", "fallback", "also", "skipped"]
+Role = Literal["primary", "fallback", "also", "not-selected"]
 
 #: The order in which ``auto`` tries them, and after it those that only their name selects.
 ORDER: tuple[str, ...] = ("local", *ENDPOINT_NAMES, "static", "none")
@@ -40,8 +40,8 @@ class Choice:
     """One provider and its role. All texts are for people and hold no key.
 
     ``why`` says how it came to its role. ``model`` and ``host`` (that text is sent to, "" when it does not
-    leave this machine) are empty for a skipped one, ``key_origin`` where there is no key. ``spec`` says what
-    to make; None for a skipped one.
+    leave this machine) are empty for one that is not selected, ``key_origin`` where there is no key. ``spec``
+    says what to make; None for one that is not selected.
     """
 
     name: str
@@ -66,7 +66,9 @@ def choices(settings: Settings) -> tuple[Choice, ...]:
     found: list[Choice] = []
     for name in ORDER:
         used = [_choice(settings, role, spec) for role, spec in uses if spec.provider == name]
-        found += used or [Choice(name, "skipped", _why_not(settings, name), key_origin=_key(settings, name))]
+        found += used or [
+            Choice(name, "not-selected", _why_not(settings, name), key_origin=_key(settings, name))
+        ]
     return tuple(found)
 
 

@@ -24,7 +24,7 @@ CHUNKS = frozenset({"lines", "keys", "unicode", "ascii"})
 #: Codes of notes that say why a list could not be made.
 MISSING_LIST_NOTES = frozenset(
     {
-        "keywords-only",
+        "bm25-only",
         "other-vectors",
         "embedding-failed",
         "no-embedding",

@@ -49,7 +49,7 @@ Complete: TypeAlias = "Callable[[Pool, Knobs, CancelToken | None], Pool]"
 
 class FoundLists(NamedTuple):
     """The candidate lists of one query before any signal was computed, the builder that made them, the
-    ``chunks`` of their rows, the notes so far, and the vector space that served."""
+    ``chunks`` of their rows, the notes so far, and the vector space that is active."""
 
     query: str
     builder: ListBuilder
@@ -57,7 +57,7 @@ class FoundLists(NamedTuple):
     chunks: Mapping[str, StoredChunk]
     candidates: Mapping[str, Candidate]
     notes: list[Note]
-    served: Space
+    active: Space
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,8 +179,8 @@ class BuiltinBackend:
     def files(self) -> Overview:
         from openclaw_mem_engine.inspection import overview
 
-        freshness, changes, skipped = self.tracker.look()
-        return overview(self.settings, self.store, self.embedders.primary, freshness, changes, skipped)
+        freshness, changes, excluded = self.tracker.look()
+        return overview(self.settings, self.store, self.embedders.primary, freshness, changes, excluded)
 
     def chunks(self, path: str) -> Anatomy:
         from openclaw_mem_engine.inspection.file_chunks import anatomy
@@ -276,8 +276,8 @@ class BuiltinBackend:
             # What is named is what answered: keywords alone when the primary failed and no other has vectors.
             searched = any(found.space_number == 0 for found in builder.lists)
             first = (asked.space for asked in spaces if searched and asked.number == 0)
-            served = next(first, space_of(None if builder.fallback else primary))
-            found = FoundLists(query, builder, kept, chunks, candidates_of(chunks), notes, served)
+            active = next(first, space_of(None if builder.fallback else primary))
+            found = FoundLists(query, builder, kept, chunks, candidates_of(chunks), notes, active)
             if not builder.fallback and all(embedder.lines for embedder in self.embedders.also):
                 self.last = key, found
             yield found
@@ -319,7 +319,7 @@ class BuiltinBackend:
             found.candidates,
             self._clock(),
             signals,
-            *found.served[:2],
+            *found.active[:2],
             self.name,
             found.builder.fallback,
             freshness,

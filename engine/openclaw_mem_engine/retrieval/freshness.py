@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from openclaw_mem_engine.model import WHOLE, Freshness, Note, SkippedFile
+from openclaw_mem_engine.model import WHOLE, ExcludedFile, Freshness, Note
 from openclaw_mem_engine.providers.base import space_of
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folder
 
@@ -85,7 +85,7 @@ class FreshnessTracker:
         try:
             yield
             if not report.waiting:
-                found = self._judged(None, report.skipped, self._store.synced_at())
+                found = self._judged(None, report.excluded, self._store.synced_at())
         finally:
             self._turn(syncing=False, found=found)
 
@@ -97,7 +97,7 @@ class FreshnessTracker:
 
     # -- scans ------------------------------------------------------------------------------------------
 
-    def look(self) -> tuple[Freshness, Changes, list[SkippedFile]]:
+    def look(self) -> tuple[Freshness, Changes, list[ExcludedFile]]:
         """Compare the index with the files on disk now: one stat a file. With every file that differs, and
         every one that was excluded. Raises WorkspaceError, IndexUnavailable."""
         from openclaw_mem_engine.sync.changes import scan
@@ -105,15 +105,15 @@ class FreshnessTracker:
         self.follow()
         turn = self._turns
         synced_at = self._store.synced_at()
-        changes, skipped = scan(self._settings, self._store)
-        found = self._judged(changes, skipped, synced_at)
+        changes, excluded = scan(self._settings, self._store)
+        found = self._judged(changes, excluded, synced_at)
         with self._guard:
             if self._turns == turn:  # else a sync knows more than these files
                 self._found = found
-        return found, changes, skipped
+        return found, changes, excluded
 
     def _judged(
-        self, changes: Changes | None, skipped: Sequence[SkippedFile], synced_at: float | None
+        self, changes: Changes | None, excluded: Sequence[ExcludedFile], synced_at: float | None
     ) -> Freshness:
         """The freshness of an index from which just these files differ; ``changes`` None: none does."""
         from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
@@ -126,7 +126,7 @@ class FreshnessTracker:
             state = "empty"
         elif (
             paths
-            or any(file.path == WHOLE for file in skipped)
+            or any(file.path == WHOLE for file in excluded)
             or present is None
             or needs_rebuild(present, wanted)
         ):
@@ -134,7 +134,7 @@ class FreshnessTracker:
         else:
             # What is no memory by rule does not count.
             lacking = self._embedders.primary is not None and self._store.chunks_without_vector(1)
-            state = "partial" if lacking or not all(file.by_rule for file in skipped) else "fresh"
+            state = "partial" if lacking or not all(file.by_rule for file in excluded) else "fresh"
         since = None
         if changes is not None and paths:
             since = stale_since(self._settings, changes, synced_at, time.time())
@@ -144,7 +144,7 @@ class FreshnessTracker:
             synced_at,
             paths[:_NAMED_CHANGES],
             len(paths),
-            tuple(skipped),
+            tuple(excluded),
             since,
         )
 
@@ -206,9 +206,9 @@ def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
         more = f" and {known.changed_count - 3} more" if known.changed_count > 3 else ""
         text = f"The index is stale ({some}{more}): run `openclaw-mem index`."
         notes.append(Note("stale", text, "warning"))
-    for file in known.skipped:
+    for file in known.excluded:
         if file.of_workspace and file.path != WHOLE:
-            notes.append(Note("unlisted-notes", f"{file.text[0].upper()}{file.text[1:]}.", "warning"))
+            notes.append(Note("notes-not-included", f"{file.text[0].upper()}{file.text[1:]}.", "warning"))
 
 
 def stale_since(settings: Settings, changes: Changes, synced_at: float | None, now: float) -> float | None:

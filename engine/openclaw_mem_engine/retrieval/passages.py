@@ -15,7 +15,7 @@ from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.chunking.line_chunker import is_blank
 from openclaw_mem_engine.commands import REBUILD
 from openclaw_mem_engine.errors import IndexUnavailable, UsageError
-from openclaw_mem_engine.model import Note, SkippedFile
+from openclaw_mem_engine.model import ExcludedFile, Note
 from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
 from openclaw_mem_engine.ranking.pool import Pool
@@ -72,16 +72,16 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
             with suppress(NoteRefused):
                 differs = note_changed(settings, known[path], str(on_disk(settings, path)))
         changed = {path} if differs else set[str]()
-        excluded, gone = dict[str, SkippedFile](), False
+        out, gone = dict[str, ExcludedFile](), False
         if differs is None:
-            _, changes, skipped = backend.tracker.look()
+            _, changes, excluded = backend.tracker.look()
             changed = {file.path for file in changes.changed}
-            excluded = {file.path: file for file in skipped if not file.path.endswith("*")}
-            listed = known.keys() | changed | excluded.keys()
+            out = {file.path: file for file in excluded if not file.path.endswith("*")}
+            listed = known.keys() | changed | out.keys()
             path = next((form for form in spelled if form in listed), plain)
             gone = path in {state.path for state in changes.removed}
         self._path = path
-        reason = self._excluded(path, excluded)
+        reason = self._excluded(path, out)
         if path not in known and path not in changed and reason is None:
             reason = self._refused(path)
         chunks = backend.store.chunks_of(path)
@@ -126,7 +126,7 @@ class PassageLookup(Lookup["FoundLists", "StoredChunk"]):
         self._pass("chunk", f"{what} {', '.join(texts[:4])}" + (" …" if len(texts) > 4 else ""))
         return holding
 
-    def _excluded(self, path: str, excluded: dict[str, SkippedFile]) -> str | None:
+    def _excluded(self, path: str, excluded: dict[str, ExcludedFile]) -> str | None:
         """Why a path, or a folder above it, is excluded; None when it is not."""
         above = path
         while above:

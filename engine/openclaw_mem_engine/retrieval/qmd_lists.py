@@ -128,7 +128,7 @@ class ListBuilder:
     def _add_vectors(self, texts: Sequence[tuple[str, Role]]) -> None:
         """Embed and search texts; a note says why there are no vector lists."""
         if self.embedder is None:
-            self.notes.append(Note("keywords-only", "BM25 only: no embeddings (provider = none)."))
+            self.notes.append(Note("bm25-only", "BM25 only: no embeddings (provider = none)."))
             return
         failure = self._search_vectors(self.embedder, texts)
         if failure is None:
@@ -137,8 +137,8 @@ class ListBuilder:
         if self.instead is not None:
             other = self._search_vectors(self.instead, texts)
             if other is None:
-                self.fallback = replace(fallback, served=space_of(self.instead).label)
-                text = f"Fallback, vectors of {self.fallback.served}: {fallback.reason}"
+                self.fallback = replace(fallback, active=space_of(self.instead).label)
+                text = f"Fallback, vectors of {self.fallback.active}: {fallback.reason}"
                 self.notes.append(Note("fallback-vectors", text, "warning"))
                 return
             also = f" No vectors of the fallback {self.instead.id}: {other.fallback.reason}"
@@ -160,7 +160,7 @@ class ListBuilder:
                 if (health := embedder.health).failures:
                     reason = f"{health.reason} The index holds no vectors of {label} yet."
                     times = health.failing_since, health.next_retry
-                    return _Failure(Fallback(embedder.id, reason, "keywords", *times))
+                    return _Failure(Fallback(embedder.id, reason, "bm25", *times))
                 reason = f"the index holds no vectors of {label} yet. Run `openclaw-mem qmd embed`."
                 return _Failure(Fallback(embedder.id, reason), "other-vectors")
             for text, role in texts:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.cancellation import CancelToken, LinkedToken, until
 from openclaw_mem_engine.errors import Cancelled, ProviderError, UsageError
-from openclaw_mem_engine.model import WHOLE, Freshness, Note, Progress, SkippedFile
+from openclaw_mem_engine.model import WHOLE, ExcludedFile, Freshness, Note, Progress
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.retrieval import BackendContext, Limited
 from openclaw_mem_engine.retrieval.freshness import note_misfit
@@ -51,7 +51,7 @@ class _Differing(NamedTuple):
 
     changed: list[tuple[str, int]]
     gone: list[str]
-    skipped: list[SkippedFile]
+    excluded: list[ExcludedFile]
     files: int
 
 
@@ -101,7 +101,7 @@ class KeepingUp(Limited):
         if request.budget_s is None:
             note_misfit(self.embedder, self._held, report)
         if not report.waiting:
-            self._known = self._judged((), report.skipped)
+            self._known = self._judged((), report.excluded)
         return report
 
     def update(
@@ -231,17 +231,17 @@ class KeepingUp(Limited):
         for one in done.collections:
             report.changed += tuple(shown(one.name, path) for path in one.changed_paths)
             report.removed += tuple(shown(one.name, path) for path in one.removed_paths)
-            report.skipped += [replace(file, path=shown(one.name, file.path)) for file in one.skipped]
+            report.excluded += [replace(file, path=shown(one.name, file.path)) for file in one.excluded]
             if kept := self._kept(one.name, one.trouble):
-                report.skipped += kept
+                report.excluded += kept
             elif one.trouble and self.store.collection(one.name).root != self.settings.workspace / "memory":
                 report.notes.append(Note("collection-unreadable", one.trouble, "warning"))
 
-    def _kept(self, name: str, trouble: str) -> list[SkippedFile]:
+    def _kept(self, name: str, trouble: str) -> list[ExcludedFile]:
         """That the documents of a collection with a trouble are kept, if it has any."""
         if not trouble or not self.store.ls(name):
             return []
-        return [SkippedFile(WHOLE, f"{trouble[0].lower()}{trouble[1:].removesuffix('.')}", transient=True)]
+        return [ExcludedFile(WHOLE, f"{trouble[0].lower()}{trouble[1:].removesuffix('.')}", transient=True)]
 
     @property
     def _held(self) -> int | None:
@@ -317,21 +317,21 @@ class KeepingUp(Limited):
 
     def freshness(self) -> Freshness:
         open_workspace(self.settings.workspace)
-        changed, gone, skipped, _ = self._differing()
-        self._known = self._judged([*(path for path, _ in changed), *gone], skipped)
+        changed, gone, excluded, _ = self._differing()
+        self._known = self._judged([*(path for path, _ in changed), *gone], excluded)
         return self._known
 
-    def _judged(self, paths: Sequence[str], skipped: Sequence[SkippedFile]) -> Freshness:
+    def _judged(self, paths: Sequence[str], excluded: Sequence[ExcludedFile]) -> Freshness:
         """The freshness of an index from which just these files differ."""
         generation, synced_at = self.store.generation(), self.store.updated_at()
         if synced_at is None and not self.store.document_count():
             return Freshness("empty", generation, None)
         embedder = self.embedder
         pending = embedder is not None and self.store.pending(VectorSpace.of(embedder))
-        partial = bool(pending) or any(not file.by_rule for file in skipped)
-        stale = synced_at is None or bool(paths) or any(file.path == WHOLE for file in skipped)
+        partial = bool(pending) or any(not file.by_rule for file in excluded)
+        stale = synced_at is None or bool(paths) or any(file.path == WHOLE for file in excluded)
         state: Literal["stale", "partial", "fresh"] = "stale" if stale else "partial" if partial else "fresh"
-        return Freshness(state, generation, synced_at, tuple(paths[:_NAMED]), len(paths), tuple(skipped))
+        return Freshness(state, generation, synced_at, tuple(paths[:_NAMED]), len(paths), tuple(excluded))
 
     def _differing(self, *, prune: bool = False) -> _Differing:
         """What an update would read, forget, and leave out."""
@@ -340,7 +340,7 @@ class KeepingUp(Limited):
             [(shown(name, file.path), file.status.st_size) for name, one in found for file in one.changed],
             [shown(name, path) for name, one in found for path in one.gone],
             [
-                *(replace(file, path=shown(name, file.path)) for name, one in found for file in one.skipped),
+                *(replace(file, path=shown(name, file.path)) for name, one in found for file in one.excluded),
                 *(kept for name, one in found for kept in self._kept(name, one.trouble)),
             ],
             sum(one.files for _, one in found),

@@ -102,7 +102,7 @@ class QueryVectors:
         primary, beside = self._embedders.primary, self._beside(query, notes, cancel, counted, compare)
         chosen = next((asked for asked in beside if asked.number == counted), None)
         if primary is None and chosen is None:
-            notes.append(Note("keywords-only", "BM25 only: no embeddings (provider = none)."))
+            notes.append(Note("bm25-only", "BM25 only: no embeddings (provider = none)."))
         elif primary is not None:
             vector = self._primary(primary, query, notes, cancel, quiet=chosen is not None)
             if isinstance(vector, _Failure):
@@ -110,12 +110,12 @@ class QueryVectors:
                 if chosen is not None:
                     text = f"Vectors of {chosen.shown} are used (vector_space): {fallback.reason}"
                     notes.append(Note("fallback-vectors", text, "warning"))
-                    fallback = replace(fallback, served=chosen.shown)
+                    fallback = replace(fallback, active=chosen.shown)
                 elif (instead := self._instead(query, vector, notes, cancel, counted)) is not None:
                     found.append(instead)
-                    fallback = replace(fallback, served=instead.shown)
+                    fallback = replace(fallback, active=instead.shown)
                 elif not self._store.caps.full_text:
-                    fallback = replace(fallback, served="nothing")
+                    fallback = replace(fallback, active="nothing")
             elif vector is not None:
                 found.append(AskedSpace(0, space_of(primary), vector, primary))
         found += beside

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.model import UNLISTED, WHOLE, MemoryFile, SkippedFile, text_hash
+from openclaw_mem_engine.model import NOT_INCLUDED, WHOLE, ExcludedFile, MemoryFile, text_hash
 from openclaw_mem_engine.stores.base import FileState, IndexStore
 from openclaw_mem_engine.workspace.listing import list_memory, list_transcripts
 from openclaw_mem_engine.workspace.opening import NoteRefused, printable, proves_unchanged
@@ -67,9 +67,9 @@ def listed(settings: Settings) -> Listing:
         )
     if "sessions" in settings.sources:
         transcripts = list_transcripts(settings.openclaw.sessions_dir)
-    skipped = sorted((*notes.skipped, *transcripts.skipped), key=attrgetter("path"))
+    excluded = sorted((*notes.excluded, *transcripts.excluded), key=attrgetter("path"))
     folders = notes.folders | transcripts.folders
-    return Listing((*notes.found, *transcripts.found), tuple(skipped), folders)
+    return Listing((*notes.found, *transcripts.found), tuple(excluded), folders)
 
 
 def scan(
@@ -77,13 +77,13 @@ def scan(
     store: IndexStore,
     how: Comparison = BY_STAT,
     listing: Listing | None = None,
-) -> tuple[Changes, list[SkippedFile]]:
+) -> tuple[Changes, list[ExcludedFile]]:
     """What a sync would do, and what it excludes, of files that were listed just now (None: of those of now).
     Raises WorkspaceError for a workspace that cannot be listed."""
     listing = listing or listed(settings)
     hollow = store.is_hollow()
     if not (hollow or how.verify) and (kept := store.settled()[1]) and kept == compared(listing, store):
-        return Changes(), list(listing.skipped)
+        return Changes(), list(listing.excluded)
     known = store.files()
     listing = listing if how.prune else keeping(settings, listing, known)
     if hollow or how.verify:
@@ -91,14 +91,14 @@ def scan(
         bare = known.keys() if hollow else known.keys() - store.chunk_counts().keys()
         how = replace(how, verify=True, bare=bare)
     changes = changes_of(settings, listing, known, how)
-    refused = [SkippedFile(s.path, s.refusal) for s in known.values() if s.refusal]
+    refused = [ExcludedFile(s.path, s.refusal) for s in known.values() if s.refusal]
     fresh = {file.path for file in changes.changed} | {state.path for state in changes.removed}
-    skipped = [*listing.skipped, *(s for s in refused if s.path not in fresh)]
+    excluded = [*listing.excluded, *(s for s in refused if s.path not in fresh)]
     if talks := [state for state in known.values() if state.source == "sessions"]:
         from openclaw_mem_engine.sync.transcript_changes import cut_files
 
-        skipped += cut_files(talks, fresh)
-    return changes, skipped
+        excluded += cut_files(talks, fresh)
+    return changes, excluded
 
 
 def compared(listing: Listing, store: IndexStore) -> str:
@@ -118,20 +118,22 @@ def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]
     """The same listing; with the workspace among what cannot be read now when all of its notes are gone: a
     disk that is not mounted looks the same as notes that were deleted."""
     there = any(file.source == "memory" for file in listing.files)
-    if there or any(file.path != UNLISTED and source_of(file.path) == "memory" for file in listing.skipped):
+    if there or any(
+        file.path != NOT_INCLUDED and source_of(file.path) == "memory" for file in listing.excluded
+    ):
         return listing
     notes = sum(state.source == "memory" and not state.refusal for state in known.values())
     if not notes or "memory" not in settings.sources:
         return listing
     ours = any(path in ROOT_FILES or path.startswith(f"{MEMORY_FOLDER}/") for path in known)
-    skipped = tuple(file for file in listing.skipped if ours or file.path != UNLISTED)
-    if len(skipped) == len(listing.skipped):
+    excluded = tuple(file for file in listing.excluded if ours or file.path != NOT_INCLUDED)
+    if len(excluded) == len(listing.excluded):
         what = f"the workspace holds no notes any more: the {notes:,} of the index are kept, and still found,"
     else:
         what = f"--include or extra_paths, which the {notes:,} of the index came from, now find no notes: "
         what += "they are kept, and still found,"
     reason = f"{what} until there are notes again; `openclaw-mem index --prune` removes them"
-    return Listing(listing.found, (*skipped, SkippedFile(WHOLE, reason, transient=True)))
+    return Listing(listing.found, (*excluded, ExcludedFile(WHOLE, reason, transient=True)))
 
 
 def changes_of(
@@ -166,7 +168,7 @@ def changes_of(
             proven += file.size == state.size  # else a transcript that has grown
         elif not is_settled(file, state):
             touched.append(state._replace(mtime_ns=file.mtime_ns, inode=file.inode, checked_ns=now))
-    kept = unreadable_now(gone, listing.skipped)
+    kept = unreadable_now(gone, listing.excluded)
     removed = tuple(state for path, state in gone.items() if path not in kept)
     all_proven = proven == len(known) == len(listing.files)
     return Changes(tuple(changed), tuple(touched), removed, all_proven)
@@ -232,9 +234,9 @@ def awaits_more(settings: Settings, file: MemoryFile, state: FileState) -> bool:
     return not changes_of(settings, Listing((file,), ()), {file.path: state}).changed
 
 
-def unreadable_now(paths: Iterable[str], skipped: Iterable[SkippedFile]) -> frozenset[str]:
+def unreadable_now(paths: Iterable[str], excluded: Iterable[ExcludedFile]) -> frozenset[str]:
     """Those of these paths that cannot be read now and may be readable later, by what was excluded."""
-    unreadable = {file.path for file in skipped if file.transient}
+    unreadable = {file.path for file in excluded if file.transient}
     if not unreadable:
         return frozenset()
     return frozenset(path for path in paths if not unreadable.isdisjoint(_path_and_above(path)))

@@ -138,9 +138,9 @@ class SyncCoordinator:
             seen.version = opened, store.generation()
             seen.listing = listing = listed(self._settings)
             files, _ = store.settled()
-            changes, skipped = scan(self._settings, store, how, listing)
+            changes, excluded = scan(self._settings, store, how, listing)
             # What the index itself excludes, a listing does not show.
-            if files and changes.proven and len(skipped) == len(listing.skipped):
+            if files and changes.proven and len(excluded) == len(listing.excluded):
                 store.settle(files, compared(listing, store))
             primary = self._embedders.primary
             filled = [*([primary] if primary else []), *beside_of(self._embedders)]
@@ -150,7 +150,7 @@ class SyncCoordinator:
                 return False
             with self._during(report):
                 counts = store.counts()
-                report.files, report.chunks, report.skipped = counts.files, counts.chunks, skipped
+                report.files, report.chunks, report.excluded = counts.files, counts.chunks, excluded
                 report.seconds = time.perf_counter() - start
         except OpenClawMemError:
             return False  # an error is raised again by the sync, and written down there

@@ -116,7 +116,7 @@ class Journal:
 
     def _synced(self, report: SyncReport, quiet_s: float) -> None:
         made = report.embedded + report.beside
-        did = report.rebuilt or report.changed or report.refused or report.removed or made
+        did = report.rebuilt or report.changed or report.without_text or report.removed or made
         failures = [note.text for note in report.incomplete]
         if not did and not failures:
             return
@@ -125,8 +125,8 @@ class Journal:
         parts = []
         if report.rebuilt:
             parts.append(f"index rebuilt with {counted(report.files, 'file')}")
-        elif report.changed or report.refused or report.removed:
-            out = f", {len(report.left_out):,} excluded" if report.left_out else ""
+        elif report.changed or report.without_text or report.removed:
+            out = f", {len(report.newly_excluded):,} excluded" if report.newly_excluded else ""
             named = f" ({', '.join(report.changed)})" if 0 < len(report.changed) <= _NAMED else ""
             changed = f"{counted(len(report.changed), 'file')} new or modified{named}"
             parts.append(f"{', '.join((changed, *report.taken_out))}{out}")
@@ -135,9 +135,9 @@ class Journal:
         if report.shortfall:
             parts.append(report.shortfall)
         why = [note.text for note in report.notes if note.code in _REASONS]
-        if report.left_out and not report.rebuilt:
+        if report.newly_excluded and not report.rebuilt:
             old = dict.fromkeys(report.removed, " (its old text was removed)")
-            texts = [f"{file.path}: {file.reason}{old.get(file.path, '')}" for file in report.left_out]
+            texts = [f"{file.path}: {file.reason}{old.get(file.path, '')}" for file in report.newly_excluded]
             why.append(f"Excluded: {first_few(texts, '; ')}.")
         reason = " ".join([*why, *failures])
         self._add(
@@ -145,7 +145,10 @@ class Journal:
             _sentence("; ".join(parts)),
             seconds=report.seconds,
             counts={
-                **{name: len(getattr(report, name)) for name in ("changed", "refused", "removed", "skipped")},
+                **{
+                    name: len(getattr(report, name))
+                    for name in ("changed", "withoutText", "removed", "excluded")
+                },
                 **{name: getattr(report, name) for name in ("files", "chunks", "embedded", "beside")},
                 "cacheHits": report.cache_hits,
                 **({"failed": 1} if failures else {}),
@@ -176,7 +179,7 @@ class Journal:
     def answered(self, fallback: Fallback | None, primary: str | None) -> None:
         """A search was answered by a ``fallback``, or by the provider ``primary`` itself (both None: not
         known). Only what changed is written down, once for all processes."""
-        provider, state = (fallback.origin, fallback.served) if fallback is not None else (primary, _WELL)
+        provider, state = (fallback.origin, fallback.active) if fallback is not None else (primary, _WELL)
         with self._guard:
             if provider is None or self._known_states.get(provider) == state:
                 return

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
-from openclaw_mem_engine.model import WAITING, Freshness, Note, Progress, SkippedFile
+from openclaw_mem_engine.model import WAITING, ExcludedFile, Freshness, Note, Progress
 from openclaw_mem_engine.sync.report import SyncReport
 from openclaw_mem_engine.sync.watch import Watch
 
@@ -38,8 +38,8 @@ FollowSync: TypeAlias = Callable[[Reason, Progress], SyncReport]
 @dataclass(frozen=True, slots=True)
 class FollowEvent:
     """Something to report. ``time`` is epoch seconds; ``reason`` says why a sync was made; ``text`` belongs
-    to a failure or to waiting, ``retry_s`` are the seconds until the next try. ``excluded`` was not excluded
-    before this sync, or had text in the index; ``included`` was excluded before it."""
+    to a failure or to waiting, ``retry_s`` are the seconds until the next try. ``newly_excluded`` was not
+    excluded before this sync, or had text in the index; ``included`` was excluded before it."""
 
     event: EventName
     time: float
@@ -48,7 +48,7 @@ class FollowEvent:
     note: Note | None = None
     text: str = ""
     retry_s: float | None = None
-    excluded: tuple[SkippedFile, ...] = ()
+    newly_excluded: tuple[ExcludedFile, ...] = ()
     included: tuple[str, ...] = ()
 
 
@@ -174,18 +174,18 @@ class Follower:
         self._left = ()
         did = report.changed or report.removed or report.rebuilt or report.embedded or report.beside
         if did or excluded or included or news or recovered or self._waited or reason == "start":
-            self._report("sync", reason=reason, report=report, excluded=excluded, included=included)
+            self._report("sync", reason=reason, report=report, newly_excluded=excluded, included=included)
         for note in news:
             self._report("note", note=note)
 
-    def _differences(self, report: SyncReport) -> tuple[tuple[SkippedFile, ...], tuple[str, ...]]:
+    def _differences(self, report: SyncReport) -> tuple[tuple[ExcludedFile, ...], tuple[str, ...]]:
         """What is excluded and was not, and what was and is not. What the first sync finds excluded from
         before is no news."""
         # What is no memory by rule, like a hidden folder, is as it should be.
-        now = [file for file in report.skipped if not file.by_rule]
+        now = [file for file in report.excluded if not file.by_rule]
         before, self._excluded = self._excluded, {file.path for file in now}
         if before is None:
-            return tuple(report.left_out), ()
+            return tuple(report.newly_excluded), ()
         excluded = [file for file in now if file.path not in before or file.path in report.removed]
         folders = tuple(f"{file.path}/" for file in now)  # what lies in one of them stays excluded
         included = [path for path in sorted(before - self._excluded) if not path.startswith(folders)]

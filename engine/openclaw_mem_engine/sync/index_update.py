@@ -15,10 +15,10 @@ from openclaw_mem_engine.errors import Cancelled
 from openclaw_mem_engine.model import (
     VECTORS,
     ChunkSpan,
+    ExcludedFile,
     MemoryFile,
     Note,
     Progress,
-    SkippedFile,
     Space,
     chunk_id_of,
     text_hash,
@@ -91,7 +91,7 @@ class IndexUpdate:
                 self.report.verified += 1
 
         how = Comparison(request.verify, request.prune, request.tails, reading=reading)
-        changes, self.report.skipped = scan(self.settings, self.store, how, listing or listed(self.settings))
+        changes, self.report.excluded = scan(self.settings, self.store, how, listing or listed(self.settings))
         self._note_silent_changes(changes, known)
         done, total = 0, len(changes.changed)
         taken: list[FileState] = []
@@ -124,12 +124,12 @@ class IndexUpdate:
         counts = self.store.counts()
         self.report.files, self.report.chunks = counts.files, counts.chunks
         self.report.changed = tuple(state.path for state in taken if not state.refusal)
-        self.report.refused = tuple(state.path for state in taken if state.refusal)
+        self.report.without_text = tuple(state.path for state in taken if state.refusal)
         paths = [state.path for state in removed]
         self.report.removed = (*paths, *self._emptied)
-        skipped = {file.path for file in self.report.skipped}
-        there = (path for path in paths if path not in skipped and is_on_disk(self.settings, path))
-        self.report.unlisted = tuple(there)
+        excluded = {file.path for file in self.report.excluded}
+        there = (path for path in paths if path not in excluded and is_on_disk(self.settings, path))
+        self.report.not_included = tuple(there)
 
     def _remove(self, gone: Sequence[FileState]) -> Sequence[FileState]:
         """Remove files from the index, as many as there is time for; which."""
@@ -197,7 +197,7 @@ class IndexUpdate:
                 self._cut[file.path] = limit
             return chunks_of(self.settings, file, self._space, self.max_input_bytes, source)
         except NoteRefused as refusal:
-            self.report.skipped.append(SkippedFile(file.path, refusal.reason, transient=refusal.transient))
+            self.report.excluded.append(ExcludedFile(file.path, refusal.reason, transient=refusal.transient))
             # A conversation is known to hold too much only when it was read; of a note its size tells.
             too_much = refusal.kind == "too-large" and file.source == "sessions"
             if refusal.kind not in _LASTING and not too_much:
@@ -222,7 +222,7 @@ class IndexUpdate:
         if self._cut:
             part = first_part(next(iter(self._cut.values())))
             self._note("transcripts-cut", f"Of long conversations {part}: {first_few(self._cut)}.")
-        self.report.skipped += [SkippedFile(path, first_part(limit)) for path, limit in self._cut.items()]
+        self.report.excluded += [ExcludedFile(path, first_part(limit)) for path, limit in self._cut.items()]
 
     def _note(self, code: str, text: str, level: Literal["info", "warning"] = "warning") -> None:
         self.report.notes.append(Note(code, text, level))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled
-from openclaw_mem_engine.model import MemoryFile, SkippedFile, Space, as_json, utf8
+from openclaw_mem_engine.model import ExcludedFile, MemoryFile, Space, as_json, utf8
 from openclaw_mem_engine.providers.base import Embedder, space_of
 from openclaw_mem_engine.providers.prices import cost, estimated_tokens, price_class
 from openclaw_mem_engine.redact import credentials
@@ -58,7 +58,7 @@ class Plan:
     chunks: int
     rebuild: str
     spaces: tuple[PlannedSpace, ...]
-    skipped: tuple[SkippedFile, ...]
+    excluded: tuple[ExcludedFile, ...]
     credentials: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,10 +87,10 @@ def plan(
     bounded = request.files_s is not None and store.counts().files
     until = time.monotonic() + (request.files_s or 0.0) if bounded else math.inf
     listing = listed(settings)
-    changes, skipped = scan(settings, store, Comparison(tails=request.tails, prune=request.prune), listing)
+    changes, excluded = scan(settings, store, Comparison(tails=request.tails, prune=request.prune), listing)
     files: list[MemoryFile] = list(changes.changed)
     if rebuild:
-        files, skipped = list(listing.files), list(listing.skipped)
+        files, excluded = list(listing.files), list(listing.excluded)
     texts: dict[str, str] = {}
     chunks = read = 0
     limit = embedders.primary.max_input_bytes if embedders.primary else None
@@ -103,7 +103,7 @@ def plan(
         try:
             _, made = chunks_of(settings, file, wanted.space, limit)
         except NoteRefused as refusal:
-            skipped.append(SkippedFile(file.path, refusal.reason, transient=refusal.transient))
+            excluded.append(ExcludedFile(file.path, refusal.reason, transient=refusal.transient))
             continue
         chunks += len(made)
         texts.update((chunk.hash, chunk.text) for chunk in made)
@@ -115,7 +115,7 @@ def plan(
     held = store.chunk_counts()
     gone = sum(held.get(state.path, 0) for state in changes.removed)
     secret = sum(1 for text in texts.values() if credentials(text))
-    return Plan(read, len(changes.removed), gone, chunks, rebuild, spaces, tuple(skipped), secret)
+    return Plan(read, len(changes.removed), gone, chunks, rebuild, spaces, tuple(excluded), secret)
 
 
 def planned_space(embedder: Embedder, texts: int, cached: int, size: int) -> PlannedSpace:

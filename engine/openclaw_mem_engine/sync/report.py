@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.model import Note, SkippedFile, as_json
+from openclaw_mem_engine.model import ExcludedFile, Note, as_json
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.knobs import Knobs
@@ -59,11 +59,12 @@ DEFAULT_REQUEST = SyncRequest()
 class SyncReport:
     """What one sync did. ``embedded`` counts texts sent to the embedder, ``cache_hits`` those it was spared,
     ``beside`` those embedded for other than the primary space, ``verified`` known files that were read to
-    compare them; ``seconds`` is wall time. ``changed`` are the files whose text was indexed. ``refused`` were
-    read, too, and hold no text that can be (binary, not UTF-8). ``removed`` from the index are files that are
-    deleted, excluded or not included now, and those of ``refused`` whose old text was taken out; ``unlisted``
-    are those of them that are on disk, not included and not excluded by name. ``waiting`` are changed or
-    deleted files for which a search had no time. ``skipped`` is everything that is excluded."""
+    compare them; ``seconds`` is wall time. ``changed`` are the files whose text was indexed. ``without_text``
+    were read, too, and hold no text that can be (binary, not UTF-8). ``removed`` from the index are files
+    that are deleted, excluded or not included now, and those of ``without_text`` whose old text was taken
+    out; ``not_included`` are those of them that are on disk, not included and not excluded by name.
+    ``waiting`` are changed or deleted files for which a search had no time. ``excluded`` is everything that
+    is excluded."""
 
     files: int = 0
     chunks: int = 0
@@ -72,11 +73,11 @@ class SyncReport:
     beside: int = 0
     verified: int = 0
     changed: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
+    without_text: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    unlisted: tuple[str, ...] = ()
+    not_included: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
-    skipped: list[SkippedFile] = field(default_factory=list)
+    excluded: list[ExcludedFile] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     rebuilt: bool = False
     seconds: float = 0.0
@@ -99,22 +100,22 @@ class SyncReport:
         return "vectors are missing" if codes & {*_INCOMPLETE, "embedding-later"} else ""
 
     @property
-    def left_out(self) -> list[SkippedFile]:
-        """What this sync took out of the index, or did not take in, and why: the part of ``skipped`` that
-        is also in ``refused`` or ``removed``."""
-        paths = {*self.refused, *self.removed}
-        return [file for file in self.skipped if file.path in paths]
+    def newly_excluded(self) -> list[ExcludedFile]:
+        """What this sync took out of the index, or did not take in, and why: the part of ``excluded`` that
+        is also in ``without_text`` or ``removed``."""
+        paths = {*self.without_text, *self.removed}
+        return [file for file in self.excluded if file.path in paths]
 
     @property
-    def gone(self) -> list[str]:
+    def deleted(self) -> list[str]:
         """``removed`` without what is on disk: there is no file of that name any more."""
-        there = {*self.unlisted, *(file.path for file in self.skipped)}
+        there = {*self.not_included, *(file.path for file in self.excluded)}
         return [path for path in self.removed if path not in there]
 
     @property
     def taken_out(self) -> list[str]:
         """How many files left the index without being excluded, in words: a part for each reason."""
-        reasons = {"deleted": self.gone, "removed from the index (no longer included)": self.unlisted}
+        reasons = {"deleted": self.deleted, "removed from the index (no longer included)": self.not_included}
         return [f"{len(paths):,} {reason}" for reason, paths in reasons.items() if paths]
 
     def forget(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Literal
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.model import MemoryFile, SkippedFile
+from openclaw_mem_engine.model import ExcludedFile, MemoryFile
 from openclaw_mem_engine.stores.base import FileState
 from openclaw_mem_engine.sync.changes import Comparison, is_settled
 from openclaw_mem_engine.workspace.transcripts import (
@@ -88,10 +88,10 @@ def is_quiet(mtime_ns: int, quiet_s: float, now_ns: int) -> bool:
     return quiet_s > 0 and now_ns - mtime_ns >= quiet_s * 1_000_000_000
 
 
-def cut_files(states: Iterable[FileState], but: Collection[str] = ()) -> list[SkippedFile]:
+def cut_files(states: Iterable[FileState], but: Collection[str] = ()) -> list[ExcludedFile]:
     """The indexed conversations that are searched in part, ``but`` some paths."""
     return [
-        SkippedFile(state.path, first_part(limit))
+        ExcludedFile(state.path, first_part(limit))
         for state in states
         if state.source == "sessions" and state.path not in but and (limit := cut_at(state.hash)) is not None
     ]

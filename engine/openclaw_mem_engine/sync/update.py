@@ -234,9 +234,9 @@ class _Update:
         of the same cut and the same vector space fit; a note names the other files."""
         known, there, sources = self.store.files(), fresh.files(), self.wanted.sources
         if not self.request.prune and all(state.source != "memory" for state in there.values()):
-            self.report.skipped += keeping(self.settings, Listing((), ()), known).skipped
+            self.report.excluded += keeping(self.settings, Listing((), ()), known).excluded
         missing = [path for path, state in known.items() if path not in there and state.source in sources]
-        states = [known[path] for path in sorted(unreadable_now(missing, self.report.skipped))]
+        states = [known[path] for path in sorted(unreadable_now(missing, self.report.excluded))]
         if replace(self.present, sources=sources) == self.wanted:
             for start in range(0, len(states), _TOGETHER):
                 changes = [self._carried(fresh, state) for state in states[start : start + _TOGETHER]]

@@ -77,7 +77,7 @@ class Watch:
         before, listing = self._seen, None
         with suppress(WorkspaceError):  # a sync says so; its return has an event above it
             listing = listed(self._settings)
-        self._seen = listing and (digest_of(listing), listing.skipped)
+        self._seen = listing and (digest_of(listing), listing.excluded)
         there = watched_folders(self._settings, listing)
         self._there = self._there if there == self._there else there
         return self._seen != before

@@ -74,7 +74,7 @@ class Transcripts:
         """What is in each transcript by its path (``sessions/<name>.jsonl``), and sentences about what could
         not be read. Raises Cancelled, never because of a file; what was read before is kept."""
         listing = list_transcripts(self._folder, ended=True)
-        notes = [file.text for file in listing.skipped if "*" not in file.path]  # counts of archives
+        notes = [file.text for file in listing.excluded if "*" not in file.path]  # counts of archives
         found: dict[str, Scan] = {}
         for file in listing.files:
             if cancel is not None and cancel.is_set():
@@ -84,7 +84,7 @@ class Transcripts:
             except NoteRefused as refusal:
                 notes.append(str(refusal))
         # What could not be read just now may be readable again.
-        if not any(file.transient for file in listing.skipped):
+        if not any(file.transient for file in listing.excluded):
             for name in self._known.keys() - {file.path for file in listing.files}:
                 self._forget(name)
         if self._cache.note is not None:

@@ -1,7 +1,7 @@
 """Which files of a workspace are memory, which of a sessions folder are transcripts, and what is excluded.
 
 Nothing that looks like a note disappears silently: links, oversized, unreadable and special files, other
-spellings of ``.md``, duplicates and ignored folders are all in ``Listing.skipped`` with a reason.
+spellings of ``.md``, duplicates and ignored folders are all in ``Listing.excluded`` with a reason.
 """
 
 # Paths are strings here: a Path object per file would cost more than the whole walk.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from openclaw_mem_engine.errors import WorkspaceError
-from openclaw_mem_engine.model import UNLISTED
+from openclaw_mem_engine.model import NOT_INCLUDED
 from openclaw_mem_engine.workspace.opening import (
     LINK,
     entries_of,
@@ -91,16 +91,16 @@ def list_memory(
     bare = [extra.configured for extra in extras if not _take_extra(walk, workspace, extra) and extra.glob]
     if bare:
         match = "matches" if len(bare) == 1 else "match"
-        walk.skip(UNLISTED, f"{', '.join(map(repr, bare))} {match} no {NOTE_SUFFIX} file")
+        walk.skip(NOT_INCLUDED, f"{', '.join(map(repr, bare))} {match} no {NOTE_SUFFIX} file")
     no_folder = not os.path.lexists(os.path.join(workspace.real, MEMORY_FOLDER))
-    alone = no_folder and not extras and MEMORY_FOLDER not in walk.skipped
+    alone = no_folder and not extras and MEMORY_FOLDER not in walk.excluded
     if count := _outside(workspace.real, walk) if alone else "":
         how = "the option --include '**/*.md' or the setting extra_paths takes them in"
-        walk.skip(UNLISTED, f"{count} and no folder {MEMORY_FOLDER}; {how}")
+        walk.skip(NOT_INCLUDED, f"{count} and no folder {MEMORY_FOLDER}; {how}")
     return walk.listing()
 
 
-def unlisted_notes(settings: Settings) -> str:
+def notes_not_included(settings: Settings) -> str:
     """What to know of the Markdown beside ``memory/`` that is no memory, as a sentence; "" where there is
     none, where the settings name extra paths, and without ``memory/`` (see ``list_memory``). Looks at 20,000
     entries of folders at most, 3 µs each, so searches leave it to those who look at the state of an index.
@@ -122,7 +122,7 @@ def unlisted_notes(settings: Settings) -> str:
 def _walk(max_bytes: int, exclude: Sequence[str]) -> Walk:
     walk = Walk("memory", max_bytes)
     if exclude:
-        walk.excluded = re.compile("|".join(map(glob_pattern, exclude)), re.DOTALL)
+        walk.exclude = re.compile("|".join(map(glob_pattern, exclude)), re.DOTALL)
     return walk
 
 
@@ -219,7 +219,7 @@ def _take_extra(walk: Walk, workspace: Workspace, extra: ExtraPath) -> bool:
         return True
     path = workspace.relative(absolute)
     if stat.S_ISDIR(status.st_mode):
-        walk.skipped.pop(printable(path), None)  # a hidden folder that the user names is wanted after all
+        walk.excluded.pop(printable(path), None)  # a hidden folder that the user names is wanted after all
         path = "" if path == "." else path
         if extra.glob:
             below_it = re.escape(f"{path}/") if path else ""
@@ -237,7 +237,7 @@ def _take_extra(walk: Walk, workspace: Workspace, extra: ExtraPath) -> bool:
 
 def _outside(real: str, walk: Walk) -> str:
     """How many notes of a workspace lie outside of ``memory/`` and are not taken, in words; "" for none."""
-    elsewhere, seen = Walk("memory", walk.max_bytes, excluded=walk.excluded), 0
+    elsewhere, seen = Walk("memory", walk.max_bytes, exclude=walk.exclude), 0
     pending = [("", real)]
     while pending and seen < _MOST_SEEN:
         path, absolute = pending.pop()
@@ -287,8 +287,8 @@ def _take_entry(walk: Walk, path: str, folder: str, entry: os.DirEntry[str], pen
         if is_ignored_folder(name):
             kind = "hidden folder" if name.startswith(".") else "folder of a tool"
             walk.skip(path, f"{kind}; nothing in it is memory", by_rule=True)
-        elif walk.excluded is not None and (
-            walk.excluded.fullmatch(path) or walk.excluded.fullmatch(f"{path}/")
+        elif walk.exclude is not None and (
+            walk.exclude.fullmatch(path) or walk.exclude.fullmatch(f"{path}/")
         ):
             walk.skip(path, EXCLUDED, by_rule=True)
         elif not is_utf8(path):

@@ -12,7 +12,7 @@ from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.model import MemoryFile, SkippedFile, Source
+from openclaw_mem_engine.model import ExcludedFile, MemoryFile, Source
 from openclaw_mem_engine.workspace.opening import (
     LINK,
     UNREADABLE,
@@ -42,7 +42,7 @@ class Listing:
     ``folders`` are the absolute paths of all that it went through."""
 
     found: tuple[_Values, ...]
-    skipped: tuple[SkippedFile, ...]
+    excluded: tuple[ExcludedFile, ...]
     folders: frozenset[str] = frozenset()
 
     @cached_property
@@ -58,20 +58,20 @@ class Walk:
 
     source: Source
     max_bytes: int
-    skipped: dict[str, SkippedFile] = field(default_factory=dict)  # by printable path
+    excluded: dict[str, ExcludedFile] = field(default_factory=dict)  # by printable path
     group: list[_Values] = field(default_factory=list)
     groups: list[list[_Values]] = field(default_factory=list)
     folders: set[str] = field(default_factory=set)
     #: What is excluded, and what alone is taken, by path; None: nothing, and everything.
-    excluded: re.Pattern[str] | None = None
+    exclude: re.Pattern[str] | None = None
     only: re.Pattern[str] | None = None
 
     def listing(self) -> Listing:
         found = [*chain(*self.groups)]
         if len({values[_INODE] for values in found}) < len(found):
             found = self._distinct()
-        skipped = tuple(sorted(self.skipped.values(), key=attrgetter("path")))
-        return Listing(tuple(found), skipped, frozenset(self.folders))
+        excluded = tuple(sorted(self.excluded.values(), key=attrgetter("path")))
+        return Listing(tuple(found), excluded, frozenset(self.folders))
 
     def _distinct(self) -> list[_Values]:
         """Each file once; by path, so that the order of the disk decides nothing. Device and inode tell files
@@ -86,7 +86,7 @@ class Walk:
 
     def skip(self, path: str, reason: str, *, by_rule: bool = False, transient: bool = False) -> None:
         shown = printable(path)
-        self.skipped.setdefault(shown, SkippedFile(shown, reason, by_rule, transient))
+        self.excluded.setdefault(shown, ExcludedFile(shown, reason, by_rule, transient))
 
     def skip_for(self, error: Exception, path: str, what: str = "") -> None:
         """Exclude what the system refused; ``what`` begins the reason."""
@@ -105,7 +105,7 @@ class Walk:
     def offer(self, path: str, absolute: str, status: os.stat_result) -> None:
         """The same with the status that was found."""
         mode, size = status.st_mode, status.st_size
-        if self.excluded is not None and self.excluded.fullmatch(path):
+        if self.exclude is not None and self.exclude.fullmatch(path):
             self.skip(path, EXCLUDED, by_rule=True)
         elif not stat.S_ISREG(mode):
             self.skip(path, LINK if stat.S_ISLNK(mode) else f"is {kind_of(mode)}, not a plain file")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import DoctorReport, SkippedFile, SyncReport
+    from openclaw_mem_engine.api import DoctorReport, ExcludedFile, SyncReport
 
 
 class Done(NamedTuple):
@@ -25,10 +25,10 @@ class Done(NamedTuple):
 
 def outcome(report: SyncReport) -> str:
     """What a sync did, as a sentence; empty when it did nothing."""
-    changed, gone, left_out = report.changed, report.gone, report.left_out
+    changed, gone, left_out = report.changed, report.deleted, report.newly_excluded
     each = [f"{path} indexed" for path in changed] + [f"{path} deleted" for path in gone]
-    each += [f"{path} not included any more" for path in report.unlisted]
-    each += [f"excluded: {skipped.path}, {skipped.reason}" for skipped in left_out]
+    each += [f"{path} not included any more" for path in report.not_included]
+    each += [f"excluded: {file.path}, {file.reason}" for file in left_out]
     if not each and report.embedded:
         return f"{fmt.count(report.embedded, 'vector')} made"
     if len(each) < 2:
@@ -36,7 +36,7 @@ def outcome(report: SyncReport) -> str:
     parts = (
         fmt.count(len(changed), "file") + " indexed" if changed else "",
         f"{len(gone)} deleted" if gone else "",
-        f"{len(report.unlisted)} not included any more" if report.unlisted else "",
+        f"{len(report.not_included)} not included any more" if report.not_included else "",
         f"{len(left_out)} excluded" if left_out else "",
     )
     return f"{fmt.join(parts, ', ')} in {report.seconds:.1f} s"
@@ -58,13 +58,13 @@ def examined(report: DoctorReport, at: float) -> str:
     return f"doctor, {fmt.clock(at, at)}: {found}"
 
 
-def cause(emptied: SkippedFile) -> str:
+def cause(emptied: ExcludedFile) -> str:
     """Why a sync keeps what the index has of notes that are not found any more."""
     return fmt.inert(emptied.reason.partition(": ")[0])
 
 
 def verified(report: SyncReport) -> str:
     """What a sync that read every file and found nothing to do has shown."""
-    out = sum(not (skipped.by_rule or skipped.of_workspace) for skipped in report.skipped)
+    out = sum(not (file.by_rule or file.of_workspace) for file in report.excluded)
     read = f"{fmt.count(report.verified, 'file')} read: index matches disk"
     return f"{read}; {fmt.count(out, 'file')} excluded" if out else read

@@ -42,7 +42,7 @@ class Activity:
     that happened, until something else does; ``noted`` are the notes of the last sync, until the next
     query; ``unused`` says what of the configuration the workbench does not use; ``errors`` are those that
     the doctor found last, until the index is built anew; ``damage`` is the last error that showed that
-    the index is damaged, until it is built anew or a check finds no error; ``unlisted`` is a sentence on
+    the index is damaged, until it is built anew or a check finds no error; ``not_included`` is a sentence on
     Markdown of the workspace that is no memory, or empty."""
 
     phase: Phase = "opening"
@@ -61,7 +61,7 @@ class Activity:
     freshness: Freshness | None = None
     files: int = 0
     chunks: int = 0
-    unlisted: str = ""
+    not_included: str = ""
 
     @property
     def busy(self) -> bool:
@@ -331,7 +331,7 @@ def _index(activity: Activity, short: bool = False) -> Line:
     state: str = fresh.state
     if fresh.state == "stale" and fresh.changed_count:
         state = f"stale, {fmt.count(fresh.changed_count, 'file')} modified"
-    elif fresh.state == "partial" and (out := sum(not file.of_workspace for file in fresh.skipped)):
+    elif fresh.state == "partial" and (out := sum(not file.of_workspace for file in fresh.excluded)):
         state = f"partial, {fmt.count(out, 'file')} excluded"
     size = f"{fmt.count(activity.files, 'file')} · {fmt.count(activity.chunks, 'chunk')} · "
     size = "" if short or not activity.files else size

@@ -109,7 +109,7 @@ def _note_missing(state: RankingState) -> None:
                 said = f"Mode {knobs.mode} finds nothing: {note.text.removeprefix(only)}"
                 state.notes[at] = replace(note, text=said)
     if text:
-        state.notes.append(Note("leg-missing", text, "warning"))
+        state.notes.append(Note("list-missing", text, "warning"))
 
 
 def is_ignored(knobs: Knobs, source: CandidateList, lists: Iterable[CandidateList]) -> bool:
@@ -172,7 +172,7 @@ def fuse(state: RankingState) -> None:
     alone = len(kinds) == 1 and kinds != {"external"}
     if made and alone and knobs.mode == "hybrid" and not explained and knobs.fusion != "position":
         text = f"{lists[0].kind.title} only: the score of this list counts in full."
-        state.notes.append(Note("single-leg", text, "info"))
+        state.notes.append(Note("single-list", text, "info"))
     state.no_cut = _why_no_cut(state)
     state.why_low.append(partial(_ceiling, terms, knobs))
     formula, constants = _formula(state, values, weights)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import apsw
 
-from openclaw_mem_engine.model import SkippedFile
+from openclaw_mem_engine.model import ExcludedFile
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.stores.qmd.scanning import FoundFile
 from openclaw_mem_engine.stores.sqlite.database import Bound
@@ -77,7 +77,7 @@ def is_unchanged(file: FoundFile, known: Known | None) -> bool:
 
 def still_refused(
     files: Iterable[FoundFile], changed: Iterable[FoundFile], known: dict[str, Known]
-) -> list[SkippedFile]:
+) -> list[ExcludedFile]:
     """The files that are no documents and need not be read again to know it."""
     again = {file.path for file in changed}
     return [
@@ -87,8 +87,8 @@ def still_refused(
     ]
 
 
-def skipped_file(path: str, reason: str) -> SkippedFile:
-    return SkippedFile(path, reason, by_rule=reason == BLANK)
+def skipped_file(path: str, reason: str) -> ExcludedFile:
+    return ExcludedFile(path, reason, by_rule=reason == BLANK)
 
 
 def remember(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from openclaw_mem_engine.errors import WorkspaceError
-from openclaw_mem_engine.model import SkippedFile
+from openclaw_mem_engine.model import ExcludedFile
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.collections import IGNORED_FOLDERS, Collection, any_of, why_excluded
 from openclaw_mem_engine.qmd.documents import split_masks
@@ -35,7 +35,7 @@ class Scan:
 
     root: str
     files: list[FoundFile] = field(default_factory=list)
-    skipped: list[SkippedFile] = field(default_factory=list)
+    excluded: list[ExcludedFile] = field(default_factory=list)
 
 
 def scan(collection: Collection, *, prune: bool = False) -> Scan:
@@ -61,14 +61,14 @@ def scan(collection: Collection, *, prune: bool = False) -> Scan:
         if not wanted.fullmatch(path):
             continue
         if ignored.fullmatch(path):
-            scan.skipped.append(_ignored(path))
+            scan.excluded.append(_ignored(path))
             continue
         try:
             _take(scan, path, entry)
         except FileNotFoundError:
             continue  # removed during the walk, or a link to nothing
         except OSError as error:
-            scan.skipped.append(_skipped(refusal_of(error, path)))
+            scan.excluded.append(_skipped(refusal_of(error, path)))
     scan.files.sort()
     return scan
 
@@ -104,13 +104,13 @@ def _walk(scan: Scan, ignored: re.Pattern[str]) -> Iterator[tuple[str, os.DirEnt
                     elif entry.name in IGNORED_FOLDERS:
                         continue
                     elif ignored.fullmatch(f"{path}/"):  # a pattern like `drafts/**`: all that is below
-                        scan.skipped.append(_ignored(path))
+                        scan.excluded.append(_ignored(path))
                     else:
                         pending.append(f"{path}/")
         except FileNotFoundError:
             continue
         except OSError as error:
-            scan.skipped.append(_skipped(refusal_of(error, prefix)))
+            scan.excluded.append(_skipped(refusal_of(error, prefix)))
 
 
 def _take(scan: Scan, path: str, entry: os.DirEntry[str]) -> None:
@@ -118,7 +118,7 @@ def _take(scan: Scan, path: str, entry: os.DirEntry[str]) -> None:
     if entry.is_symlink():
         real = os.path.realpath(entry.path, strict=True)
         if below(scan.root, real) is None:
-            scan.skipped.append(SkippedFile(path, "is a link that leads out of the collection"))
+            scan.excluded.append(ExcludedFile(path, "is a link that leads out of the collection"))
             return
     status = os.stat(real)
     if not stat.S_ISREG(status.st_mode):
@@ -126,7 +126,7 @@ def _take(scan: Scan, path: str, entry: os.DirEntry[str]) -> None:
     try:
         path.encode()
     except UnicodeEncodeError:
-        scan.skipped.append(SkippedFile(printable(path), "its name is not UTF-8 text; rename it"))
+        scan.excluded.append(ExcludedFile(printable(path), "its name is not UTF-8 text; rename it"))
         return
     scan.files.append(FoundFile(path, real, status))
 
@@ -137,9 +137,9 @@ def read_file(scan: Scan, file: FoundFile) -> NoteText:
     return read_note(file.real, scan.root, MAX_NOTE_BYTES)
 
 
-def _ignored(path: str) -> SkippedFile:
-    return SkippedFile(printable(path), "is ignored by a pattern of its collection", by_rule=True)
+def _ignored(path: str) -> ExcludedFile:
+    return ExcludedFile(printable(path), "is ignored by a pattern of its collection", by_rule=True)
 
 
-def _skipped(refusal: NoteRefused) -> SkippedFile:
-    return SkippedFile(printable(refusal.path), refusal.reason, transient=refusal.transient)
+def _skipped(refusal: NoteRefused) -> ExcludedFile:
+    return ExcludedFile(printable(refusal.path), refusal.reason, transient=refusal.transient)

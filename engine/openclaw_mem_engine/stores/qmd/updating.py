@@ -12,7 +12,7 @@ import apsw
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import Cancelled, WorkspaceError
-from openclaw_mem_engine.model import Progress, SkippedFile, text_hash
+from openclaw_mem_engine.model import ExcludedFile, Progress, text_hash
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.documents import title_of
@@ -39,7 +39,7 @@ _BATCH_CHARACTERS, _BATCH_FILES = 4_000_000, 500
 @dataclass(slots=True)
 class CollectionUpdate:
     """What an update did to one collection, in documents. ``trouble`` is why it could not be looked at; its
-    documents are then as they were. ``skipped`` are files that are not indexed, and why; paths are relative
+    documents are then as they were. ``excluded`` are files that are not indexed, and why; paths are relative
     to the collection's root."""
 
     name: str
@@ -48,7 +48,7 @@ class CollectionUpdate:
     updated: int = 0
     unchanged: int = 0
     removed: int = 0
-    skipped: tuple[SkippedFile, ...] = ()
+    excluded: tuple[ExcludedFile, ...] = ()
     trouble: str = ""
     changed_paths: list[str] = field(default_factory=list)
     removed_paths: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class Differences(NamedTuple):
 
     changed: list[FoundFile]
     gone: list[str]
-    skipped: list[SkippedFile]
+    excluded: list[ExcludedFile]
     trouble: str = ""
     files: int = 0
 
@@ -158,9 +158,9 @@ class Updating(Collections):
                 with self._db.transaction() as connection:
                     for read in batch:
                         _write(connection, collection.name, read, known.get(read.file.path), report)
-        report.skipped = (*found.skipped, *refused)
+        report.excluded = (*found.excluded, *refused)
         # What may be readable later is kept; what is refused for good, like a blank file, is no document.
-        kept = {file.path for file in report.skipped if file.transient}
+        kept = {file.path for file in report.excluded if file.transient}
         folders = tuple(path for path in kept if path.endswith("/"))
         gone = {
             path
@@ -190,8 +190,8 @@ class Updating(Collections):
                 continue
             changed = [file for file in seen.files if not looks_unchanged(file, known.get(file.path))]
             gone = {path for path, one in known.items() if one.active} - {f.path for f in seen.files}
-            skipped = [*seen.skipped, *still_refused(seen.files, changed, known)]
-            found[collection.name] = Differences(changed, sorted(gone), skipped, files=len(seen.files))
+            excluded = [*seen.excluded, *still_refused(seen.files, changed, known)]
+            found[collection.name] = Differences(changed, sorted(gone), excluded, files=len(seen.files))
         return found
 
     def known(self, collection: str) -> dict[str, Known]:
@@ -231,7 +231,7 @@ class Updating(Collections):
         found: Scan,
         files: list[FoundFile],
         known: dict[str, Known],
-        refused: list[SkippedFile],
+        refused: list[ExcludedFile],
         lasting: list[Refused],
         progress: Progress | None,
         cancel: CancelToken | None,
@@ -248,7 +248,7 @@ class Updating(Collections):
                 if refusal.kind == "missing":
                     continue
                 if refusal.transient:
-                    refused.append(SkippedFile(file.path, refusal.reason, transient=True))
+                    refused.append(ExcludedFile(file.path, refusal.reason, transient=True))
                     continue
                 reason = refusal.reason
             else:

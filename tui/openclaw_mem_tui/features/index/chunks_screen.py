@@ -129,7 +129,7 @@ class ChunksScreen(WorkbenchScreen):
     def _facts(self, anatomy: Anatomy, at: int, cells: int) -> list[Line]:
         view, piece = self.search.view, anatomy.pieces[at]
         same = view.answers and view.backend == self.search.service.configured_backend
-        known = same and anatomy.state == "indexed" and not piece.partial  # parts have the same lines
+        known = same and anatomy.state == "up-to-date" and not piece.partial  # parts have the same lines
         where = anatomy.path, piece.start_line, piece.end_line  # an id names the model too
         rows = view.trace.rows if view.trace is not None else ()
         found = next((row for row in rows if (row.path, row.start_line, row.end_line) == where), None)

@@ -15,13 +15,13 @@ from openclaw_mem_engine.api import (
     Cancelled,
     Check,
     DoctorReport,
+    ExcludedFile,
     FileRow,
     Finding,
     IndexDamaged,
     OpenClawMemError,
     Overview,
     Plan,
-    SkippedFile,
     SyncRequest,
 )
 from openclaw_mem_engine.dataclass import dataclass
@@ -98,7 +98,7 @@ class IndexState:
             return frozenset(row.path for row in self.files)
         if (errors := self._named) == frozenset():
             return frozenset()
-        whole = (row.path for row in self.files if row.state == "indexed")
+        whole = (row.path for row in self.files if row.state == "up-to-date")
         return frozenset(path for path in whole if errors is None or path in errors)
 
     @property
@@ -130,7 +130,7 @@ class IndexPresenter(Presenter[IndexState]):
         self.progress = ""
 
     @property
-    def emptied(self) -> SkippedFile | None:
+    def emptied(self) -> ExcludedFile | None:
         """See ``Freshness.emptied``."""
         overview = self.state.overview
         return overview.freshness.emptied if overview is not None else None

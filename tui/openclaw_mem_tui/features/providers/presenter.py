@@ -91,7 +91,7 @@ def _qmd_link(fallback: Fallback | None) -> ProviderState:
     from openclaw_mem_engine.api import ProviderState
 
     if fallback is None:
-        return ProviderState("qmd", "backend", "serving", "memory.qmd.command is set: it searches")
+        return ProviderState("qmd", "backend", "active", "memory.qmd.command is set: it searches")
     why, since, retry = fallback.reason, fallback.since, fallback.next_retry
     return ProviderState("qmd", "backend", "failed", why, since=since, next_retry=retry)
 
@@ -142,7 +142,7 @@ class ProvidersPresenter(Presenter[ChainState]):
     async def probe(self, link: ProviderState) -> None:
         """Send one request to a provider, and say what came of it."""
         if not link.in_use:
-            known = {"keywords": "BM25 needs no provider", "backend": "the next search uses qmd"}
+            known = {"bm25": "BM25 needs no provider", "backend": "the next search uses qmd"}
             self.say(known.get(link.role, f"{link.name} is not in use"))
             return
         key, faults = key_of(link), self.service.faults

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 #: Mark and role of each state: never distinguished by colour alone.
 _STATES = {
-    "serving": ("●", "good"),
+    "active": ("●", "good"),
     "ready": ("○", ""),
-    "idle": ("◌", "warn"),
+    "not-indexed": ("◌", "warn"),
     "failed": ("✗", "bad"),
-    "skipped": ("·", "faint"),
+    "not-selected": ("·", "faint"),
 }
 _PROBING = ("◐", "probing", "accent")
 #: Roles that are not shown.
-_UNNAMED = ("skipped",)
+_UNNAMED = ("not-selected", "bm25")
 #: Cells of the columns.
 _NAME, _ROLE, _STATE, _INDENT = 9, 9, 14, 4
 #: The column of vectors, and from how many cells there is room for it.
@@ -62,7 +62,7 @@ def _data(link: ProviderState) -> str:
     """Where queries and notes go, in a word."""
     if link.host:
         return fmt.inert(link.host)
-    if link.role == "keywords" or (link.in_use and link.name in IN_PROCESS):
+    if link.role == "bm25" or (link.in_use and link.name in IN_PROCESS):
         return "local"
     return "this machine" if link.in_use else ""
 
@@ -70,8 +70,8 @@ def _data(link: ProviderState) -> str:
 def grouped(links: Sequence[ProviderState]) -> list[Sequence[ProviderState]]:
     """The rows of the chain: each provider, and last all that are not selected as one (``none`` is no
     provider)."""
-    unused = [link for link in links if link.state == "skipped" and link.name != "none"]
-    return [*([link] for link in links if link.state != "skipped"), *([unused] if unused else [])]
+    unused = [link for link in links if link.state == "not-selected" and link.name != "none"]
+    return [*([link] for link in links if link.state != "not-selected"), *([unused] if unused else [])]
 
 
 def link_row(
@@ -80,11 +80,11 @@ def link_row(
     """One provider: name, role, state, where data goes, vectors. ``alone``, without the pane of details: why
     it is in that state below it, of several that are not selected the names."""
     link, why = group[0], fmt.message(group[0].why, 600)
-    mark, role = _STATES["serving" if link.label == "active" else link.state]
+    mark, role = _STATES[link.state]
     words = link.label
     if key_of(link) in chain.probing:
         mark, words, role = _PROBING
-    quiet = "faint" if link.state == "skipped" else ""
+    quiet = "faint" if link.state == "not-selected" else ""
     row = line(
         fmt.POINTER[selected],
         (fmt.left(_name(group), _NAME) + " ", quiet or "strong"),
@@ -106,7 +106,7 @@ def _name(group: Sequence[ProviderState]) -> str:
 
 def name_of(link: ProviderState) -> str:
     """The name of a provider as it is shown."""
-    return "BM25" if link.role == "keywords" else fmt.inert(link.name)
+    return "BM25" if link.role == "bm25" else fmt.inert(link.name)
 
 
 def _names(group: Sequence[ProviderState]) -> str:
@@ -130,7 +130,7 @@ def detail(
         return wrapped(line(("The providers are being read.", "dim")), cells - 1)
     details = Details(cells)
     say, link = details.say, group[0]
-    mark, role = _STATES["serving" if link.label == "active" else link.state]
+    mark, role = _STATES[link.state]
     if group[1:]:
         say("others", (f"{mark} {link.label}", role), ("; text would go to:", "dim"))
         for one in group:
@@ -147,7 +147,7 @@ def detail(
     if link.role == "backend":
         _say_qmd(details, chain)
         return details.lines
-    if link.role == "keywords":
+    if link.role == "bm25":
         say("data", "stays on this machine; SQLite's full-text search, no vectors")
         return details.lines
     if link.model:
@@ -292,7 +292,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
     elif not chain.links:
         start = line((" ◐ ", "accent"), ("reading the providers", "dim"))
     else:
-        links = [link for link in chain.links if link.state in ("failed", "idle")]
+        links = [link for link in chain.links if link.state in ("failed", "not-indexed")]
         trouble = ", ".join(f"{name_of(link)} {link.label}" for link in links)
         summary = trouble or "no provider in use has failed"
         # The sign is the state, whatever the last message is; but that of a probe that failed is its own.

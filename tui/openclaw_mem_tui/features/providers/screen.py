@@ -186,6 +186,6 @@ def _details(
     if waits:
         return wrapped(waits, cells - 1)
     made, unused = render.detail(group, state, cells, damaged), render.grouped(state.links)[-1:]
-    if not unused or unused[0][0].state != "skipped" or unused[0] == group:
+    if not unused or unused[0][0].state != "not-selected" or unused[0] == group:
         return made
     return [*made, render.heading(unused[0], cells), *render.detail(unused[0], state, cells, damaged)]

@@ -272,7 +272,7 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
     else:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
         text, more = f"{files}, {chunks} to search.", _PURPOSE
-    others = (more, activity.unlisted) if more else ()
+    others = (more, activity.not_included) if more else ()
     return [(), line("  ", (text, "strong")), *(line("  ", (said, "dim")) for said in others if said)]
 
 

@@ -116,6 +116,6 @@ async def pick_passage(screen: WorkbenchScreen, then: Callable[[Expected], None]
         lambda key: then(found[int(key)].passage),
         filtered=True,
         empty="no line of the memory contains this; path:line names a line of any file of the workspace",
-        about=search.activity.unlisted,
+        about=search.activity.not_included,
         count=lambda: len(found),
     )

@@ -21,12 +21,12 @@ from openclaw_mem_tui.render.spans import (
 from openclaw_mem_tui.render.status import Activity
 
 _STATES: dict[AnatomyState, tuple[str, str]] = {
-    "indexed": ("● the index holds this text", "good"),
-    "changed": ("◌ modified since it was indexed: the next sync makes these chunks", "warn"),
-    "new": ("+ not indexed yet: the next sync makes these chunks", "warn"),
-    "gone": ("− deleted on disk: the index still has these chunks", "warn"),
-    "unlisted": ("− not included any more: the index still has these chunks", "warn"),
-    "refused": ("✗ cannot be read: the index still has these chunks", "bad"),
+    "up-to-date": ("● the index holds this text", "good"),
+    "modified": ("◌ modified since it was indexed: the next sync makes these chunks", "warn"),
+    "not-indexed": ("+ not indexed yet: the next sync makes these chunks", "warn"),
+    "deleted": ("− deleted on disk: the index still has these chunks", "warn"),
+    "not-included": ("− not included any more: the index still has these chunks", "warn"),
+    "excluded": ("✗ cannot be read: the index still has these chunks", "bad"),
 }
 #: Lines shown of a piece that is very long, at either end.
 _LINES_KEPT = 400
@@ -37,7 +37,7 @@ _HIDDEN = "┊"
 def summary(anatomy: Anatomy, cells: int) -> list[Line]:
     """The state of the file, and how it is cut."""
     words, role = _STATES[anatomy.state]
-    if anatomy.state == "refused" and not anatomy.stored:
+    if anatomy.state == "excluded" and not anatomy.stored:
         words, role = "⊘ excluded: not in the index", "warn"
     cut = f"chunk limit {anatomy.chunk_tokens} tokens, overlap {anatomy.chunk_overlap}"
     made = [spread(line((f" {words}", role)), line((f"{cut} ", "dim")), cells)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import FILE_WORDS, FileRow, FileState
+from openclaw_mem_engine.api import FileRow, FileState
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 #: Mark of each state, and what it means for a search.
 _MEANING: dict[FileState, tuple[str, str]] = {
-    "changed": ("◌", "searches find the old text until the next sync"),
-    "new": ("+", "no search finds it until the next sync"),
-    "gone": ("−", "searches still find it until the next sync"),
-    "unlisted": ("−", "the settings no longer list it; searches find it until the next sync"),
+    "modified": ("◌", "searches find the old text until the next sync"),
+    "not-indexed": ("+", "no search finds it until the next sync"),
+    "deleted": ("−", "searches still find it until the next sync"),
+    "not-included": ("−", "the settings no longer list it; searches find it until the next sync"),
     "stale": ("◌", "the index was built with other settings; the next sync builds it anew"),
-    "refused": ("⊘", "no search finds it"),
     "excluded": ("⊘", "no search finds it"),
-    "indexed": ("●", "index matches disk"),
+    "up-to-date": ("●", "index matches disk"),
 }
 #: What is as it should be: a doctor has an information of it at most.
-_ROLES: dict[FileState, str] = {"indexed": "", "refused": "dim", "excluded": "dim"}
+_ROLES: dict[FileState, str] = {"up-to-date": "", "excluded": "dim"}
 #: Mark, words and role of each state: never distinguished by colour alone.
 STATES = {
-    state: (_MEANING[state][0], words, _ROLES.get(state, "warn")) for state, words in FILE_WORDS.items()
+    state: (mark, state.replace("-", " "), _ROLES.get(state, "warn"))
+    for state, (mark, _meaning) in _MEANING.items()
 }
 #: The same where the index is damaged, has errors or cannot be read.
 UNKNOWN = "?", "not known", "warn"
@@ -90,9 +90,9 @@ def file_row(state: IndexState, doubtful: frozenset[str], row: FileRow, cells: i
 def _state(row: FileRow) -> str:
     """``modified +512 B``"""
     words = STATES[row.state][1]
-    if row.state == "indexed" and row.delta > 0:
+    if row.state == "up-to-date" and row.delta > 0:
         return f"{words} {fmt.bytes_of(row.delta)} waiting"
-    if row.state != "changed":
+    if row.state != "modified":
         return words
     if not row.delta:
         return f"{words} ±0 B"
@@ -113,7 +113,7 @@ def file_detail(row: FileRow | None, state: IndexState, unknown: bool, cells: in
         (words, f"strong {role}".strip()),
         (_meaning(row, unknown), "dim"),
     )
-    if row.state == "indexed" and row.delta > 0:
+    if row.state == "up-to-date" and row.delta > 0:
         when = "indexed when it has grown more, after a time without messages, or by a sync"
         say("waits", f"{fmt.bytes_of(row.delta)} of new messages", (f": {when}", "dim"))
     if row.state == "excluded" and row.chunks:
@@ -122,7 +122,7 @@ def file_detail(row: FileRow | None, state: IndexState, unknown: bool, cells: in
         say("why", (fmt.message_here(row.why), role))
     if row.size is not None:
         size = fmt.bytes_of(row.size)
-        if row.state == "changed" and row.indexed_size is not None:
+        if row.state == "modified" and row.indexed_size is not None:
             size = f"{row.size:,} B on disk, {row.indexed_size:,} B when it was indexed"
         say("size", size)
     if row.mtime is not None:

@@ -136,7 +136,11 @@ def _unsure(state: IndexState, activity: Activity) -> Line:
         return line(("✗ damaged", "strong bad"), (" · ", "faint"), (key("repair"), "key"), " repairs")
     if state.trouble or state.unreadable:
         return line(("not known: ", "warn"), (key("messages"), "key"), " shows why")
-    if activity.phase == "syncing" and state.overview is not None and not state.overview.waiting:
+    if (
+        activity.phase == "syncing"
+        and state.overview is not None
+        and not (state.overview.waiting or state.overview.number("stale"))
+    ):
         return line(("not known: a sync is running", "warn"))
     return ()
 
@@ -158,7 +162,7 @@ def _warnings(state: IndexState) -> Line:
 def _in_short(state: IndexState, overview: Overview, cells: int) -> Line:
     """The state of the index in a few words, the worst ones where there is no room for all."""
     freshness = overview.freshness.state
-    waiting, out = overview.waiting, overview.number("refused", "excluded")
+    waiting, out = overview.waiting, overview.number("excluded")
     role = "good" if freshness == "fresh" else "warn"
     parts = [
         _errors(state),
@@ -179,7 +183,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
         return worst_first(
             errors, line(("empty", "warn"), ": ", (key("sync_now"), "key"), (" builds the index", "dim"))
         )
-    waiting, out = overview.waiting, overview.number("refused", "excluded")
+    waiting, out = overview.waiting, overview.number("excluded")
     lacking = _lacking(overview)
     shown = (str(fresh.state), "good" if fresh.state == "fresh" else "warn")
     why: Line = ()
@@ -273,7 +277,7 @@ def rebuild_plan(plan: Plan, cells: int) -> list[Line]:
         made += wrapped(_space(space), cells, 2)
     if not plan.spaces:
         made += wrapped(line("Nothing is embedded: BM25 only."), cells)
-    if out := sum(not file.of_workspace for file in plan.skipped):
+    if out := sum(not file.of_workspace for file in plan.excluded):
         made += wrapped(line((f"{fmt.count(out, 'file')} excluded.", "dim")), cells)
     return made
 
