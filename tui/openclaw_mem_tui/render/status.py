@@ -129,7 +129,7 @@ _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i "
 
 
 #: Where there is nothing to show in full.
-NO_MESSAGES = [line(("Nothing is shortened, and there are no messages.", "dim"))]
+NO_MESSAGES = [line(("Nothing is cut, and there are no messages.", "dim"))]
 
 
 def asker(view: View) -> str:
