@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from openclaw_mem_engine.answer_text import answer_text
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import IndexDamaged
 from openclaw_mem_engine.model import Source, as_json, index_state
@@ -18,7 +19,6 @@ from openclaw_mem_engine.ranking.trace import Lines, Trace
 from openclaw_mem_engine.retrieval import IndexStatus
 from openclaw_mem_engine.retrieval.freshness import who_makes
 from openclaw_mem_engine.sanitize import CJK
-from openclaw_mem_engine.verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,9 +82,9 @@ def _freshness(freshness: Freshness, notes: Iterable[Note]) -> dict[str, Any]:
 class Hit:
     """One result; ``rank`` counts from 1. ``snippet`` is what the agent receives: the lines ``shown`` (first
     and last, 1-based) of the file, out of ``chunk_id`` and, when lines are packed, of others. ``text`` is the
-    whole chunk. ``truncated``: the best line of one of its chunks, ``best_line``, is not shown (``Shown``).
-    ``weak``: no keyword match, and no cosine reaches the floor. ``band`` names the range of its score, empty
-    in a profile without bands. ``context`` is what the user says of its collection."""
+    whole chunk. ``best_line_cut``: the best line of one of its chunks, ``best_line``, is not shown
+    (``Shown``). ``weak``: no keyword match, and no cosine reaches the floor. ``band`` names the range of its
+    score, empty in a profile without bands. ``context`` is what the user says of its collection."""
 
     rank: int
     chunk_id: str
@@ -97,7 +97,7 @@ class Hit:
     snippet: str
     shown: tuple[Lines, ...]
     best_line: int | None = None
-    truncated: bool = False
+    best_line_cut: bool = False
     rescued: bool = False
     weak: bool = False
     band: str = ""
@@ -118,7 +118,7 @@ class Hit:
         """What the documented object does not say: which lines are shown, and what is cut off."""
         return {
             "shown": self.shown,
-            "truncated": self.truncated,
+            "bestLineCut": self.best_line_cut,
             "bestLine": self.best_line,
             **({"rescued": True} if self.rescued else {}),
             **({"weak": True} if self.weak else {}),
@@ -142,7 +142,7 @@ class Answer:
         found, rows = [], {row.chunk_id: row for row in self.trace.returned}
         for rank, result in enumerate(self.trace.results, 1):
             chunks = [rows[chunk_id] for chunk_id in result.chunk_ids]
-            best, hidden = chunks[0], next((row for row in chunks if row.shown.truncated), chunks[0])
+            best, hidden = chunks[0], next((row for row in chunks if row.shown.best_line_cut), chunks[0])
             found.append(
                 Hit(
                     rank,
@@ -156,7 +156,7 @@ class Answer:
                     result.snippet,
                     result.shown,
                     hidden.shown.best_line,
-                    hidden.shown.truncated,
+                    hidden.shown.best_line_cut,
                     best.outcome.rescued,
                     all(rows[chunk_id].weak for chunk_id in result.chunk_ids),
                     PROFILES[self.trace.knobs.profile].band_of(result.score),
@@ -180,9 +180,9 @@ class Answer:
         return any(not hit.weak for hit in self.hits)
 
     @property
-    def verdict(self) -> str:
+    def text(self) -> str:
         """What was found, how sure, and what is wrong with it, in short sentences."""
-        return verdict(self.pool, self.trace)
+        return answer_text(self.pool, self.trace)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -202,7 +202,7 @@ class Answer:
             "model": model,
             "fallback": pool.fallback.to_dict() if pool.fallback else None,
             "freshness": _freshness(pool.freshness, self.trace.notes) if pool.freshness else None,
-            "verdict": self.verdict,
+            "answer": self.text,
             "results": [hit.to_dict() | hit.explained() for hit in self.hits],
             "notes": [note.to_dict() for note in self.trace.notes],
             "syncSeconds": None if self.sync_seconds is None else round(self.sync_seconds, 3),

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Hit as Hit
     from openclaw_mem_engine.answer import Matches as Matches
     from openclaw_mem_engine.answer import Status as Status
+    from openclaw_mem_engine.answer_text import Fate as Fate
+    from openclaw_mem_engine.answer_text import fate as fate
+    from openclaw_mem_engine.answer_text import found as found
+    from openclaw_mem_engine.answer_text import unrelated as unrelated
+    from openclaw_mem_engine.answer_text import unsearched as unsearched
+    from openclaw_mem_engine.answer_text import would_add as would_add
     from openclaw_mem_engine.cancellation import CancelToken as CancelToken
     from openclaw_mem_engine.commands import DOCTOR as DOCTOR
     from openclaw_mem_engine.commands import FIX as FIX
@@ -165,12 +171,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.tools import memory_search as memory_search
     from openclaw_mem_engine.tools import present_snippet as present_snippet
     from openclaw_mem_engine.tools import shows_citation as shows_citation
-    from openclaw_mem_engine.verdict import Fate as Fate
-    from openclaw_mem_engine.verdict import fate as fate
-    from openclaw_mem_engine.verdict import found as found
-    from openclaw_mem_engine.verdict import unrelated as unrelated
-    from openclaw_mem_engine.verdict import unsearched as unsearched
-    from openclaw_mem_engine.verdict import would_add as would_add
     from openclaw_mem_engine.why_not import ONLY_HERE_MEANS as ONLY_HERE_MEANS
     from openclaw_mem_engine.why_not import Change as Change
     from openclaw_mem_engine.why_not import Passage as Passage

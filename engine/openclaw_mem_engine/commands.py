@@ -27,7 +27,7 @@ _choice: list[str] = []
 _COMMAND = r"(?<![\w.;,] )openclaw-mem (?!demo\b|config (?:set|undo)\b)(?=[a-z])"
 #: Keys of JSON that hold messages, and "text" where it does not stand beside lines of a note.
 _MESSAGES = frozenset(
-    {"action", "reason", "repair", "verdict", "why", "whyNot", "warning", "rebuild", "fixed"}
+    {"action", "reason", "repair", "answer", "why", "whyNot", "warning", "rebuild", "fixed"}
 )
 
 

@@ -243,17 +243,17 @@ def stage_effect(stage: Stage) -> str:
 
 def hit_marks(hit: Hit) -> list[str]:
     """What must be said of a hit beside its score."""
-    marks = {RESCUED: hit.rescued, "weak": hit.weak, "best line cut": hit.truncated}
+    marks = {RESCUED: hit.rescued, "weak": hit.weak, "best line cut": hit.best_line_cut}
     band = [f"{hit.band} score"] if hit.band else []
     return band + [mark for mark, is_set in marks.items() if is_set]
 
 
 def cut_off(hit: Hit) -> str:
     """That the agent does not get the best line of a hit, or not all of it; empty for any other."""
-    if not hit.truncated or hit.best_line is None:
+    if not hit.best_line_cut or hit.best_line is None:
         return ""
     cut = "is only in part" if touches(hit.shown, hit.best_line) else "is not"
-    return f"shortened: line {hit.best_line}, the best of its chunk, {cut} in the snippet"
+    return f"truncated: line {hit.best_line}, the best of its chunk, {cut} in the snippet"
 
 
 def returned_words(trace: Trace) -> str:
@@ -279,7 +279,7 @@ def _document(answer: Answer) -> Iterator[str]:
     yield f"- backend: {pool.backend}"
     if pool.freshness is not None:
         yield f"- index: {index_state(pool.freshness, trace.notes)}, generation {pool.freshness.generation}"
-    yield f"- answer: {plain(answer.verdict)}"
+    yield f"- answer: {plain(answer.text)}"
     for note in trace.notes:
         yield f"- {note.level}: {plain(advice(note.text))}"
     yield from ("", "## Stages", "")

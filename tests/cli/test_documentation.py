@@ -520,7 +520,7 @@ def test_the_json_sample_is_an_answer(environ: dict[str, str], capsys: pytest.Ca
     answer = json.loads(capsys.readouterr().out)
     assert list(sample) == list(answer) and len(sample["results"]) == len(answer["results"])
     assert list(sample["freshness"]) == list(answer["freshness"])
-    assert answer["verdict"].startswith(sample["verdict"].rstrip("…"))
+    assert answer["answer"].startswith(sample["answer"].rstrip("…"))
     for shown, hit in zip(sample["results"], answer["results"], strict=True):
         assert list(shown) == list(hit)
         beginning = shown["snippet"].rstrip("…")

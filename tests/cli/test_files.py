@@ -106,7 +106,7 @@ def test_a_note_beside_the_memory_is_refused_with_the_option_that_takes_it_in(
     said = call("get", "my plan.md")
     how = "the option --include 'my plan.md' or the setting extra_paths takes it in"
     assert said.code == 4 and how in said.err
-    assert how in call("why-not", "plan", "my plan.md", "--json").json["verdict"]
+    assert how in call("why-not", "plan", "my plan.md", "--json").json["answer"]
     assert call("get", "my plan.md", "--include", "my plan.md").out == "# Plan\n"
     (world.workspace / ".obsidian").mkdir()
     for never in (".obsidian/a.md", "a.txt"):

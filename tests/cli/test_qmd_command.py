@@ -56,7 +56,7 @@ def test_a_session_key_decides_the_scope(call: Call, qmd: FakeQmd) -> None:
     assert denied.json["syncSeconds"] is None, "no sync for nothing"
     assert call("search", "nadia", "--session-key", "agent:main:x:group:1", "--exit-status").code == 1
     why = call("why-not", "nadia", "MEMORY.md", "--session-key", "agent:main:telegram:group:1", "--json")
-    assert why.json["stage"] == "session" and "channel telegram" in why.json["verdict"]
+    assert why.json["stage"] == "session" and "channel telegram" in why.json["answer"]
     assert "No session key was given" in call("search", "nadia").out + call("search", "nadia").err
     assert "denied by its scope" in call("log", "--kind", "denied").out
 

@@ -176,7 +176,7 @@ def test_csv_is_a_table_that_no_spreadsheet_runs(call: Call, world: World) -> No
         "end_line",
         "source",
         "rescued",
-        "truncated",
+        "best_line_cut",
         "snippet",
     ]
     assert rows[0]["path"] == "memory/formula.md"
@@ -236,7 +236,7 @@ def test_markdown_keeps_notes_inside_code_blocks(call: Call, world: World) -> No
 
 
 def test_empty_answers_of_program_formats_speak_on_stderr(call: Call) -> None:
-    header = "rank,score,path,start_line,end_line,source,rescued,truncated,snippet\n"
+    header = "rank,score,path,start_line,end_line,source,rescued,best_line_cut,snippet\n"
     for kind, out in (("files", ""), ("csv", header)):
         said = call("search", "router", "--format", kind, "--min-score", "1", "--set", "keyword_rescue=off")
         assert said.code == 0
@@ -472,7 +472,7 @@ def test_a_truncated_hit_names_the_line_that_is_cut_off(call: Call, world: World
     said = call(*args)
     assert (
         "memory/late.md:1-61  [best line cut]" in said.out
-        and "shortened: line 61, the best of its chunk, is not in the snippet" in said.out
+        and "truncated: line 61, the best of its chunk, is not in the snippet" in said.out
     )
     assert all(
         len(line) <= 80 for line in said.out.splitlines() if "·" not in line and "1 result." not in line

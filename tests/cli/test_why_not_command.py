@@ -11,7 +11,7 @@ from openclaw_mem_engine.ranking.knobs import KNOBS
 from support.commands import Call, World
 
 
-def test_the_verdict_comes_first_and_lines_fit(
+def test_the_answer_comes_first_and_lines_fit(
     call: Call, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(40):

@@ -72,7 +72,7 @@ def test_lesson_decay(demo: Memory) -> None:
     decayed, plain = both_runs(demo, SUGGESTED["Decay hides an old note"])
     assert paths(plain)[0] == "2025-08-19.md"
     assert "2025-08-19.md" not in paths(decayed)
-    assert not any(row.shortened for answer in (decayed, plain) for row in answer.trace.returned)
+    assert not any(row.truncated for answer in (decayed, plain) for row in answer.trace.returned)
 
 
 def test_lesson_mmr(demo: Memory) -> None:
@@ -113,7 +113,9 @@ def test_lesson_cut(demo: Memory) -> None:
     assert lesson.quote in third.text and "Restore drill number three" in third.text
     answers = third.start_line + third.text[: third.text.index(lesson.quote)].count("\n")
     shown = uncut.trace.returned[2].shown
-    assert (shown.best_line, shown.truncated) == (answers, False), "the cursor is on what the lesson is about"
+    assert (shown.best_line, shown.best_line_cut) == (answers, False), (
+        "the cursor is on what the lesson is about"
+    )
 
 
 def test_lesson_rrf(demo: Memory) -> None:
@@ -141,9 +143,9 @@ def test_lesson_error_string(demo: Memory) -> None:
 
 
 def test_lesson_cut_off(demo: Memory) -> None:
-    head, packed = both_runs(demo, SUGGESTED["Found, but shortened"])
+    head, packed = both_runs(demo, SUGGESTED["Found, but truncated"])
     assert paths(head)[0] == paths(packed)[0] == "runbooks/kiosk-replacement.md"
-    assert head.hits[0].truncated and "7741" in head.hits[0].text
+    assert head.hits[0].best_line_cut and "7741" in head.hits[0].text
     assert not any("7741" in hit.snippet for hit in head.hits)
     assert "7741" in packed.hits[0].snippet
     assert sum(len(hit.snippet) for hit in packed.hits) <= demo.knobs.budget

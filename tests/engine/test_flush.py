@@ -198,7 +198,7 @@ def test_a_flush_counts_until_it_is_undone(world: SessionWorld) -> None:
 
 def test_nothing_to_store(world: SessionWorld) -> None:
     result = run(world, answering("NO_REPLY - nothing new."))
-    assert (result.outcome, result.answer) == ("no-reply", "NO_REPLY - nothing new.")
+    assert (result.outcome, result.reply) == ("no-reply", "NO_REPLY - nothing new.")
     assert not world.note.exists()
     assert world.flusher().plan(world.session()).decision.code == "done"
     assert [event.text for event in world.events()] == [f"NO_REPLY, nothing stored, session {ID}"]

@@ -83,7 +83,7 @@ def test_a_search_reads_no_rank_beyond_its_lists(resident: Memory) -> None:
         mock.patch.object(store, "vector_ranks", autospec=True, side_effect=store.vector_ranks) as vectors,
     ):
         answer = resident.search(QUERY, KNOBS)
-        assert answer.hits and answer.verdict and len(answer.trace.rows) > OVERFETCH
+        assert answer.hits and answer.text and len(answer.trace.rows) > OVERFETCH
         assert not any(hit.weak for hit in answer.hits)
         assert (words.call_count, vectors.call_count) == (0, 0)
         assert beyond(answer) == beyond(answer)

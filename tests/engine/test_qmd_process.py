@@ -245,9 +245,9 @@ def test_a_group_is_denied_with_channel_and_chat_type_in_answer_and_log(world: Q
         answer = memory.search("nadia", session_key="agent:main:telegram:group:123")
         (note,) = answer.trace.notes
         assert note.code == "scope-denied" and "channel telegram, chat type group" in note.text
-        assert not answer.hits and "channel telegram, chat type group" in answer.verdict
+        assert not answer.hits and "channel telegram, chat type group" in answer.text
         why = memory.why_not("nadia", "MEMORY.md", session_key="agent:main:telegram:group:123")
-        assert why.stage == "session" and "channel telegram, chat type group" in why.verdict
+        assert why.stage == "session" and "channel telegram, chat type group" in why.text
         assert world.qmd.calls == [], "nothing was asked"
         event = memory.events(1)[0]
         assert event.kind == "denied" and "channel telegram, chat type group" in event.reason

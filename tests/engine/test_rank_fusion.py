@@ -256,7 +256,7 @@ def test_a_window_is_one_line_before_and_two_after_the_line_with_most_words() ->
     assert trace.results[0].snippet == "the pump\nthe Pump valve\nfive\nsix"
     long = replace(pool, memo={}, candidates={"a": window_candidate("a", f"x\n{'y' * 60}\npump valve\nz")})
     (row,) = rank(long, knobs.set({"snippet_chars": 40})).rows
-    assert row.shown.truncated and row.shown.best_line == 3 and row.shown.cut == (2,)
+    assert row.shown.best_line_cut and row.shown.best_line == 3 and row.shown.cut == (2,)
     assert rank(long, knobs.set({"snippet_chars": 40})).results[0].snippet == "y" * 37 + "..."
 
 

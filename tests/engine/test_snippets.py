@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from openclaw_mem_engine.answer import Answer
+from openclaw_mem_engine.answer_text import answer_text
 from openclaw_mem_engine.chunking.line_chunker import chunk_lines
 from openclaw_mem_engine.model import utf16_length
 from openclaw_mem_engine.ranking.knobs import Knobs
@@ -21,7 +22,6 @@ from openclaw_mem_engine.ranking.pool import Candidate, Pool, Signal
 from openclaw_mem_engine.ranking.profiles import DOCUMENTED, OPENCLAW_2026_2, WORKBENCH
 from openclaw_mem_engine.ranking.stages.packing import GAP, _File
 from openclaw_mem_engine.ranking.trace import Trace
-from openclaw_mem_engine.verdict import verdict
 from support.pools import NOW, bm25_list, candidate
 
 WORD = "pump"
@@ -113,7 +113,7 @@ def test_every_line_comes_from_the_note_at_its_number_and_the_budget_holds(
 
 @settings(max_examples=200, deadline=None)
 @given(_NOTES, _KNOBS)
-def test_truncated_means_that_the_best_line_is_not_shown_whole(notes: dict[str, str], knobs: Knobs) -> None:
+def test_best_line_cut_means_that_it_is_not_shown_whole(notes: dict[str, str], knobs: Knobs) -> None:
     pool = pool_of_notes(notes)
     trace = rank(pool, knobs)
     for row in trace.returned:
@@ -123,12 +123,12 @@ def test_truncated_means_that_the_best_line_is_not_shown_whole(notes: dict[str, 
         usable = [(score or 0.0, n, line) for score, n, line in says if line.says_something and score]
         assert (best is None) == (not usable)
         if best is None:
-            assert not row.shown.truncated
+            assert not row.shown.best_line_cut
             continue
         _, _, line = max(usable, key=lambda found: found[:2])
         text = next(result.snippet for result in trace.results if row.chunk_id in result.chunk_ids)
         assert line.number == best
-        if row.shown.truncated:
+        if row.shown.best_line_cut:
             assert (
                 knobs.snippet != "head"
                 or line.text not in text.split("\n")[:-1]
@@ -143,9 +143,9 @@ def test_truncated_means_that_the_best_line_is_not_shown_whole(notes: dict[str, 
         for line in note_lines(pool.candidates[row.chunk_id]):
             if any(a <= line.number <= b for a, b in row.shown.lines) and line.number not in row.shown.cut:
                 assert line.text in text.split("\n")
-    assert trace.truncated == tuple(row for row in trace.returned if row.shown.truncated)
+    assert trace.best_line_cut == tuple(row for row in trace.returned if row.shown.best_line_cut)
     stage = trace.stage("snippet")
-    assert stage is not None and stage.changed == len(trace.truncated)
+    assert stage is not None and stage.changed == len(trace.best_line_cut)
 
 
 def test_a_cut_at_a_line_end_shows_nothing_of_the_next_line() -> None:
@@ -154,7 +154,7 @@ def test_a_cut_at_a_line_end_shows_nothing_of_the_next_line() -> None:
         pool_of_notes({"MEMORY.md": note}, tokens=400), DOCUMENTED.set({"snippet_chars": 40})
     ).returned
     assert (row.shown.lines, row.shown.cut, row.shown.best_line) == (((1, 1),), (), 2)
-    assert row.shown.truncated and row.shortened
+    assert row.shown.best_line_cut and row.truncated
 
 
 @pytest.mark.parametrize("snippet", ["head", "best-line", "window", "packed"])
@@ -162,8 +162,8 @@ def test_blank_lines_at_the_end_of_a_chunk_are_not_missed(snippet: str) -> None:
     pool = pool_of_notes({"MEMORY.md": f"- tea\n- {WORD}\n\n \n"}, tokens=400)
     trace = rank(pool, DOCUMENTED.set({"snippet": snippet}))
     (row,) = trace.returned
-    assert (row.end_line, row.sent, row.shortened) == (5, (2, 2), False)
-    assert "shortened" not in verdict(pool, trace)
+    assert (row.end_line, row.sent, row.truncated) == (5, (2, 2), False)
+    assert "truncated" not in answer_text(pool, trace)
 
 
 def long_note() -> dict[str, str]:
@@ -179,10 +179,10 @@ def found(knobs: Knobs) -> Trace:
 def test_an_answer_at_the_end_of_a_chunk_is_truncated_by_head_and_shown_by_the_others() -> None:
     head, around, packed = (found(DOCUMENTED.set({"snippet": s})) for s in ("head", "best-line", "packed"))
     assert "4711" not in head.results[0].snippet
-    assert head.returned[0].shown.truncated and head.returned[0].shown.best_line == 65
+    assert head.returned[0].shown.best_line_cut and head.returned[0].shown.best_line == 65
     for trace in (around, packed):
         assert "4711" in trace.results[0].snippet
-        assert not trace.truncated
+        assert not trace.best_line_cut
         assert trace.results[0].shown[-1][1] == 65
     # The section's heading comes with its line.
     assert packed.results[0].snippet.endswith("## Restart\nthe pump restarts with code 4711")
@@ -194,7 +194,7 @@ def test_the_json_of_an_answer_says_what_is_cut() -> None:
     data = Answer(pool, rank(pool, knobs)).to_dict(explain=True)
     hit, row = data["results"][0], data["trace"]["rows"][0]
     assert data["trace"]["version"] == 2
-    assert (hit["truncated"], hit["bestLine"]) == (row["truncated"], row["bestLine"]) == (True, 65)
+    assert (hit["bestLineCut"], hit["bestLine"]) == (row["bestLineCut"], row["bestLine"]) == (True, 65)
     assert json.loads(json.dumps([hit["shown"], row["shown"]])) == [[[1, 23]], [[1, 23]]]
 
 
@@ -251,7 +251,7 @@ def test_a_packed_part_with_all_the_words_is_not_truncated() -> None:
         words = (replace(pool.lists[0], words=(WORD, "valve")),)
         knobs = DOCUMENTED.set({"snippet": "packed", "snippet_chars": 60})
         (row,) = rank(replace(pool, lists=words), knobs).returned
-        assert (row.shown.best_line, row.shown.truncated, row.shown.cut) == (1, hidden, (1,))
+        assert (row.shown.best_line, row.shown.best_line_cut, row.shown.cut) == (1, hidden, (1,))
 
 
 @given(

@@ -91,7 +91,7 @@ def shows(memory: Memory, trace: Trace, chunk_ids: set[str], line: int | None) -
 
 def _shows(memory: Memory, trace: Trace, row: Row, line: int | None) -> bool:
     if line is None:
-        return not row.shown.truncated
+        return not row.shown.best_line_cut
     text = memory.get(row.path).text.split("\n")[line - 1]
     result = next(result for result in trace.results if row.chunk_id in result.chunk_ids)
     return any(a <= line <= b for a, b in row.shown.lines) and text in result.snippet.split("\n")
@@ -291,7 +291,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
     query, path, line, knobs = drawn(memory, seed)
     found = memory.why_not(query, path, line, knobs)
     chunk_id = found.passage.chunk_id
-    assert chunk_id is not None and found.verdict.endswith(".")
+    assert chunk_id is not None and found.text.endswith(".")
     trace, exact = memory.search(query, knobs).trace, exact_ranks(memory, query, knobs, chunk_id)
     chunks = holding(memory, found, line)
     shown = shows(memory, trace, chunks, line)

@@ -42,11 +42,11 @@ def test_what_is_excluded_names_the_rule(small: Memory) -> None:
     hidden = small.why_not("router", "memory/.hidden/a.md")
     assert (
         hidden.stage == "included"
-        and "it is not included: memory/.hidden, which contains it: " in hidden.verdict
+        and "it is not included: memory/.hidden, which contains it: " in hidden.text
     )
-    assert "hidden folder" in hidden.verdict
+    assert "hidden folder" in hidden.text
     elsewhere = small.why_not("router", "notes/b.md", 1)
-    assert elsewhere.stage == "included" and "files below memory/" in elsewhere.verdict
+    assert elsewhere.stage == "included" and "files below memory/" in elsewhere.text
     assert elsewhere.to_dict()["passage"] == {"path": "notes/b.md", "startLine": 1, "endLine": 1}
 
 
@@ -163,7 +163,7 @@ def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:
         assert found.stage == "mmr" and out.diversity is not None
         values = f"its MMR value {figure(out.diversity.value, 3)} is below "
         number = 1 + [row.location for row in rows].index(out.diversity.nearest or "")
-        assert values in found.verdict and f" to #{number} is " in found.verdict
+        assert values in found.text and f" to #{number} is " in found.text
         first = memory.why_not("router house cellar", rows[0].path, None, knobs)
         assert next(step.text for step in first.steps if step.name == "mmr") == "its MMR value is 0.100"
         assert {"mmr": False} in [dict(change.set) for change in found.changes]
@@ -189,7 +189,7 @@ def test_a_line_that_is_shown_in_part_is_not_returned(tmp_path: Path) -> None:
         assert memory.why_not("pump", "MEMORY.md", 1, knobs).stage == RETURNED
         found = memory.why_not("pump", "MEMORY.md", 2, knobs)
         assert (found.stage, found.returned) == ("snippet", True)
-        assert found.verdict.endswith(
+        assert found.text.endswith(
             "part of line 2 (step snippet): the snippet shows lines 1–2, and only a part of line 2."
         )
         for change in found.changes:
@@ -227,7 +227,7 @@ def test_a_match_that_keyword_rescue_did_not_take_says_its_number(
         found = memory.why_not("pump", last.path, None, knobs)
         says = f"; keyword rescue kept the first {kept} keyword matches{below}, and it is number"
         assert found.stage == "min_score" and kept
-        assert found.verdict.endswith(f"{says} {number} of {number}.")
+        assert found.text.endswith(f"{says} {number} of {number}.")
         first = memory.why_not("pump", trace.returned[0].path, None, knobs)
         low = next(step for step in first.steps if step.name == "min_score")
         assert low.ok and low.facts["rescued"] and low.text.endswith(" is below min score 1")

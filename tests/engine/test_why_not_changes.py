@@ -371,8 +371,8 @@ def test_results_are_compared_as_they_are_returned(overlapping: Memory) -> None:
     pool = overlapping.retrieve("pump", knobs)
     packed, head = (ranked(pool, knobs.set({"snippet": form})) for form in ("packed", "head"))
     assert len(packed.results) == 1 < len(head.results)
-    before = {i for i, shown in packed.shown.items() if not shown.truncated}
-    newly = [i for i in before if head.shown[i].truncated]
+    before = {i for i, shown in packed.shown.items() if not shown.best_line_cut}
+    newly = [i for i in before if head.shown[i].best_line_cut]
     found = others(packed, head, ())
     assert found.results == (1, len(head.results)) and found.cuts == len(newly) > 0
     many = "result" if found.cuts == 1 else "results"
@@ -399,9 +399,9 @@ def test_of_chunks_that_hold_a_line_one_can_be_named(overlapping: Memory) -> Non
     assert change.effect.startswith(f"in the chunk of lines {second.start_line}–{second.end_line}, ")
     start = second.start_line
     whole = overlapping.why_not("pump", "MEMORY.md", start, knobs, end_line=second.end_line)
-    assert whole.verdict.startswith(f"{whole.passage.location} is returned"), "the chunk, not its first line"
+    assert whole.text.startswith(f"{whole.passage.location} is returned"), "the chunk, not its first line"
     part = overlapping.why_not("pump", "MEMORY.md", start, knobs, end_line=start + 1)
-    assert part.verdict.startswith(f"line {start} of MEMORY.md is returned")
+    assert part.text.startswith(f"line {start} of MEMORY.md is returned")
 
 
 @given(pools(), st.lists(knob_settings(), min_size=2, max_size=6))

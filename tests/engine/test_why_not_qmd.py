@@ -157,7 +157,7 @@ def check(memory: Memory, seed: int) -> WhyNot:
     query, path, line, knobs = drawn(memory, seed)
     found = memory.why_not(query, path, line, knobs)
     document = found.passage.chunk_id
-    assert document is not None and found.verdict.endswith(".")
+    assert document is not None and found.text.endswith(".")
     answer = memory.search(query, knobs)
     lists = answer.pool.lists
     exact = [exact_rank(memory, lst, document) for lst in lists]
@@ -247,7 +247,7 @@ def test_the_first_step_that_says_no(small: Memory, path: str, stage: str, says:
     write_notes(workspace, {"memory/new.md": "router\n", "memory/pond.md": "# Pond\n\nNo pump.\n"})
     found = small.why_not("router", path)
     assert (found.stage, found.returned, found.passage.path) == (stage, False, path)
-    assert says in found.verdict and found.verdict.endswith(".")
+    assert says in found.text and found.text.endswith(".")
     hits = small.search("router", small.knobs.set({"max_results": 50})).trace.returned
     assert path not in {row.path for row in hits} or path == "memory/pond.md"  # with its older text
 
@@ -295,7 +295,7 @@ def test_a_search_that_the_scope_denies_returns_nothing(tmp_path: Path) -> None:
     with Memory.open(replace(made, qmd=replace(made.qmd, scope=scope))) as memory:
         memory.sync()
         found = memory.why_not("router", "memory/2026-02-20.md")
-        assert found.stage == "session" and "chat type direct" in found.verdict
+        assert found.stage == "session" and "chat type direct" in found.text
         assert not memory.search("router").hits
 
 

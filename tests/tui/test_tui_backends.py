@@ -243,7 +243,7 @@ async def test_scope_and_citations_are_those_of_the_session_that_asks(tmp_path: 
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         screen = lab(app)
-        assert "denied by its scope: channel telegram, chat type group" in screen.verdict.text
+        assert "denied by its scope: channel telegram, chat type group" in screen.answer.text
         assert "denied" not in screen.notes.text, "once is enough"
         assert screen.query_line.border_title == f"query · session {group}: channel telegram, chat type group"
         assert "Not searched: the scope denies this session." in screen.hits.text
@@ -253,7 +253,7 @@ async def test_scope_and_citations_are_those_of_the_session_that_asks(tmp_path: 
         assert isinstance(why, WhyNotScreen) and why.answer is not None and why.answer.stage == "session"
         assert "✗ session" in why.query_one("#walk", Pane).text
         await press(pilot, "full_stop", "escape")
-        assert "expected ✗ MEMORY.md:3 The search was denied by its scope" in screen.verdict.text
+        assert "expected ✗ MEMORY.md:3 The search was denied by its scope" in screen.answer.text
         await press(pilot, "S")
         offered = app.screen.query_one(Choices).text
         assert f"▌ {group}" in offered and "qmd denies it: channel telegram" in offered
@@ -293,7 +293,7 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         await press(pilot, "full_stop", "w")
         why = app.screen
         assert isinstance(why, WhyNotScreen) and why.answer is not None and not why.trouble
-        assert "expected ✓ MEMORY.md:1 rank 1" in lab(app).verdict.text
+        assert "expected ✓ MEMORY.md:1 rank 1" in lab(app).answer.text
         assert "collection" in why.query_one("#walk", Pane).text
         await press(pilot, "escape", "p")
         lab(app).tune(lab(app).search.view.knobs.set({"max_results": 1}))

@@ -28,7 +28,7 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert "lessons" in screen.query_one(KeyBar).text
         await press(pilot, "right_square_bracket")
         assert "lesson 2 of 15" in screen.lesson.text
-        assert "Nothing reaches min score .35" in screen.verdict.text
+        assert "Nothing reaches min score .35" in screen.answer.text
         await press(pilot, "left_square_bracket", "left_square_bracket")
         assert "lesson 15 of 15" in screen.lesson.text
 
@@ -196,7 +196,7 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
             if quote := guide[number].quote:
                 found = view.candidate(row.chunk_id) if row is not None and not row.returned else None
                 assert found is not None and quote in found.text
-            assert view.trace.returned or "Nothing" in screen.verdict.text
+            assert view.trace.returned or "Nothing" in screen.answer.text
             assert not screen.search.activity.trouble
             signs.add(sign := screen.status_line.draw(120)[0][0].role)
             assert (sign == "warn") == screen.notes.text.startswith(" ! "), "the worst that holds"

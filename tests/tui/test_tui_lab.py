@@ -57,8 +57,8 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         assert screen.search.view.query == "restore drill"
         assert "restore-drill.md" in screen.hits.text.splitlines()[1]
         assert " → pool " in screen.funnel.text and screen.query_line.border_subtitle is None
-        facts, more = screen.verdict.text, screen.funnel.text
-        assert screen.verdict.region.y < screen.funnel.region.y and "OpenClaw" not in facts
+        facts, more = screen.answer.text, screen.funnel.text
+        assert screen.answer.region.y < screen.funnel.region.y and "OpenClaw" not in facts
         below = sum(row.outcome.stage == "min_score" for row in screen.hits.rows)
         assert below and f"; {below} are below min score .35" in facts and "min_score" not in facts + more
         assert screen.search.history.queries == ["restore drill"]
@@ -323,10 +323,8 @@ async def test_one_column_leaves_its_rows_to_the_list(tmp_path: Path) -> None:
         await press(pilot, "d")
         screen.tune(screen.search.view.knobs.set({"min_score": 0.05}))
         await settled(pilot)
-        (verdict,) = screen.verdict.text.splitlines()
-        assert verdict.endswith(" … ! all"), (
-            "one line, as there is room for, and the key that shows all of it"
-        )
+        (said,) = screen.answer.text.splitlines()
+        assert said.endswith(" … ! all"), "one line, as there is room for, and the key that shows all of it"
         await press(pilot, "exclamation_mark")
         assert "min score .05" in " ".join(pilot.app.screen.query_one(HelpText).text.split())
 

@@ -67,7 +67,7 @@ def test_parts_of_one_line_are_told_apart_by_how_they_begin(width: int) -> None:
     assert sum("memory/long.md:10-11  " in row for row in rows) == 1, "which no other chunk has"
 
 
-def shortened(knobs: Knobs, **options: Any) -> state.View:
+def truncated(knobs: Knobs, **options: Any) -> state.View:
     """A view of results that are not sent whole."""
     few = {"snippet_chars": 40}
     return world.view(knobs.set(few), Knobs().set(few), texts=("the router\n" * 9,) * 3, **options)
@@ -77,14 +77,14 @@ def test_columns_join_with_the_stages_that_ran() -> None:
     assert "decay" not in row_texts(world.view(), 100)[0]
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
     assert titles.split()[-7:] == ["vector", "BM25", "fused", "decay", "MMR", "↓", "score"]
-    titles = row_texts(shortened(EVERYTHING), 100)[0]
+    titles = row_texts(truncated(EVERYTHING), 100)[0]
     assert titles.split()[-3:] == ["↓", "sent", "score"], "where a result is not sent whole"
     ranks = row_texts(world.view(EVERYTHING, Knobs()), 100, "ranks")[0]
     assert "mmr" not in ranks, "the final rank is that of MMR"
 
 
 def test_a_list_beside_panes_at_120_has_the_columns_of_one_alone_at_80() -> None:
-    view = shortened(Knobs().set({"decay": True}), paths=("memory/runbooks/firmware-releas.md",) * 3)
+    view = truncated(Knobs().set({"decay": True}), paths=("memory/runbooks/firmware-releas.md",) * 3)
     for mode in COLUMNS:
         beside, alone = (hits.layout(view, mode, cells).numbers for cells in (70, 79))
         last = ["score"] * (mode != "ranks")
@@ -92,7 +92,7 @@ def test_a_list_beside_panes_at_120_has_the_columns_of_one_alone_at_80() -> None
 
 
 def test_columns_are_shed_in_order() -> None:
-    view = shortened(EVERYTHING)
+    view = truncated(EVERYTHING)
     shed: list[str] = []
     for width in range(110, 20, -1):
         title = row_texts(view, width)[0]
@@ -306,8 +306,8 @@ def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
     ]
     assert len(above._sentence(clauses, "", 30, 2)) == 2
     assert texts(above._sentence(clauses, "", 28, 1)).strip() == "1 result … ! all"
-    cut = [*clauses[:1], "5 shortened to 700 characters, 1 loses its best line"]
-    said = "1 result; 5 shortened to 700 characters … ! all"
+    cut = [*clauses[:1], "5 truncated to 700 characters, 1 loses its best line"]
+    said = "1 result; 5 truncated to 700 characters … ! all"
     assert texts(above._sentence(cut, "", 55, 1)).strip() == said, "at a comma too"
     assert "36 are below" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
 

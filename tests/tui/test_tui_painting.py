@@ -281,7 +281,7 @@ async def test_a_letter_paints_each_line_once_and_what_it_found_is_not_dimmed(
 ) -> None:
     async with shown(tmp_path, counted, "escape", "i") as pilot:
         screen = lab(pilot.app)  # type: ignore[arg-type]
-        panes = [screen.hits, screen.waterfall, screen.preview, screen.verdict, screen.funnel]
+        panes = [screen.hits, screen.waterfall, screen.preview, screen.answer, screen.funnel]
         before = {pane: [strip.text for strip in painted(pane)] for pane in panes}
         counted.clear()
         await press(pilot, "space", "s")
@@ -351,9 +351,9 @@ async def test_what_was_drawn_for_another_height_or_closed_knobs_is_drawn_again(
 
         async def drawn_as_anew() -> str:
             await settled(pilot)
-            seen = [pane.text for pane in (screen.waterfall, screen.verdict, screen.funnel)]
+            seen = [pane.text for pane in (screen.waterfall, screen.answer, screen.funnel)]
             screen._view_changed(None, screen.search.view)
-            assert seen == [pane.text for pane in (screen.waterfall, screen.verdict, screen.funnel)]
+            assert seen == [pane.text for pane in (screen.waterfall, screen.answer, screen.funnel)]
             return seen[0]
 
         titled = await drawn_as_anew()

@@ -62,7 +62,7 @@ def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest()
     made = snippet_of(view)
     result, drawn = view.result("c0"), texts(made).splitlines()
     assert result is not None and view.candidate("c0") is not None
-    at = next(n for n, text in enumerate(drawn) if text.startswith("── shortened by "))
+    at = next(n for n, text in enumerate(drawn) if text.startswith("── truncated by "))
     assert [text[6:].rstrip() for text in drawn[: at - 1]] == result.snippet.split("\n")
     assert drawn[at - 1].startswith("250 characters sent")
     below = made[at + 1 :]
@@ -122,11 +122,11 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     assert row[:3] == ["1", "†", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
     full = spans.text_of(funnel.funnel(view, 140)).rstrip()
     assert full.endswith("→ 1 returned"), "the sentence above says the rest"
-    said = "1 result; the result is shortened to 250 characters and loses its best line (line 39)"
+    said = "1 result; the result is truncated to 250 characters and loses its best line (line 39)"
     assert texts(above.above(view, 140)).endswith(said)
     whole = long_view("best-line")
     assert row_texts(whole, 80)[1].split()[0] == "1"
-    assert "1 result; the result is shortened to at most 250 characters; #1" in texts(above.above(whole, 140))
+    assert "1 result; the result is truncated to at most 250 characters; #1" in texts(above.above(whole, 140))
 
 
 def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
@@ -145,7 +145,7 @@ def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
     assert "→ 2 results made of 3 chunks" in spans.text_of(funnel.funnel(view, 120))
     drawn = texts(snippet_of(view)).splitlines()
     assert [text[:5].split() for text in drawn[:3]] == [["10", "▸"], [], ["13"]] and drawn[1].strip() == "…"
-    assert any(text.startswith("── shortened by ") for text in drawn) and " 11 ┊ nothing" in "\n".join(drawn)
+    assert any(text.startswith("── truncated by ") for text in drawn) and " 11 ┊ nothing" in "\n".join(drawn)
     second = preview.snippet(view, view.trace.rows[2], "", Marker.of(view.pool), 60)
     assert [spans.text_of(line)[4] for line in second[:3]] == [" ", " ", "▸"], "the lines of its own chunk"
 
@@ -163,7 +163,7 @@ def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
     )
     drawn = texts(snippet_of(view)).splitlines()
     assert drawn[-2].startswith(" 38 ┊") and drawn[-1].startswith(" 39 ▸")
-    assert "1 shortened to 250 characters, #1 loses its best line (line 39)" in texts(above.above(view, 140))
+    assert "1 truncated to 250 characters, #1 loses its best line (line 39)" in texts(above.above(view, 140))
 
 
 def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:

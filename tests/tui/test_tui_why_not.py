@@ -112,11 +112,11 @@ async def test_w_is_about_the_selected_chunk_unless_another_result_has_its_best_
             for other in search.search.view.trace.rows
             if other.path == row.path and other.start_line <= passage.line <= other.end_line and other != row
         )
-        assert other.returned and other.shown.holds(passage.line) and row.shown.truncated
+        assert other.returned and other.shown.holds(passage.line) and row.shown.best_line_cut
         await press(pilot, "w")
         answer = opened(pilot).answer
         assert answer is not None and answer.passage.chunk_id == other.chunk_id and not answer.changes
-        assert answer.verdict.endswith(f"it is in result {other.outcome.rank}.")
+        assert answer.text.endswith(f"it is in result {other.outcome.rank}.")
         await press(pilot, "escape")
         search.tune(search.search.view.knobs.set({"min_score": 1.0, "keyword_rescue": "off"}))
         await settled(pilot)
@@ -275,20 +275,19 @@ async def test_a_line_that_was_picked_is_selected_when_its_change_is_applied(tmp
 async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
         await press(pilot, "j", "full_stop")
-        assert "expected ✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
-        assert "2 results; 36 are below min score .35; #1: cosine .403, BM25 rank 1" in search.verdict.text
+        assert "expected ✓ memory/2025-09-05.md:3 rank 2" in search.answer.text
+        assert "2 results; 36 are below min score .35; #1: cosine .403, BM25 rank 1" in search.answer.text
         await press(pilot, "p", "j", "j")  # mode, vector space, …
         search.tune(search.search.view.knobs.set({"max_results": 1}))
         await press(pilot, "escape")
         assert (
-            "✗ memory/2025-09-05.md:3 out its rank is 2, and only the first is returned"
-            in search.verdict.text
+            "✗ memory/2025-09-05.md:3 out its rank is 2, and only the first is returned" in search.answer.text
         )
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
         assert search.search.view.expected == {Expected("memory/2025-09-05.md", 3): DRILL}
-        assert "✓ memory/2025-09-05.md:3 rank 2" in search.verdict.text
+        assert "✓ memory/2025-09-05.md:3 rank 2" in search.answer.text
         await press(pilot, "j", "full_stop")
-        assert "expected" not in search.verdict.text and search.search.view.expected == {}
+        assert "expected" not in search.answer.text and search.search.view.expected == {}
 
 
 async def test_an_expected_passage_is_of_its_query_and_any_is_stopped_from_the_list(tmp_path: Path) -> None:
@@ -297,10 +296,10 @@ async def test_an_expected_passage_is_of_its_query_and_any_is_stopped_from_the_l
         await press(pilot, "j", "full_stop")
         search.query_line.value = "heron"
         await settled(pilot)
-        assert "expected" not in search.verdict.text, "it is of another query"
+        assert "expected" not in search.answer.text, "it is of another query"
         await press(pilot, "full_stop")
         assert len(search.search.view.expected) == 2
-        assert search.verdict.text.count("rank 1") == 1 and "and 1 for other queries" in search.verdict.text
+        assert search.answer.text.count("rank 1") == 1 and "and 1 for other queries" in search.answer.text
         await press(pilot, "comma")
         picks = pilot.app.screen
         assert isinstance(picks, PickScreen)
@@ -308,7 +307,7 @@ async def test_an_expected_passage_is_of_its_query_and_any_is_stopped_from_the_l
         down = [choice.key for choice in picks._choices].index(passage.location)
         await press(pilot, *["j"] * down, "enter")
         assert [*search.search.view.expected.values()] == ["heron"]
-        assert "other queries" not in search.verdict.text
+        assert "other queries" not in search.answer.text
 
 
 async def test_lines_of_one_chunk_are_one_expectation(tmp_path: Path) -> None:
@@ -318,7 +317,7 @@ async def test_lines_of_one_chunk_are_one_expectation(tmp_path: Path) -> None:
         assert first != second
         search.search.expect({first: DRILL, second: DRILL})
         await settled(pilot)
-        assert search.verdict.text.count("✓") == 1 and "rank 1" in search.verdict.text
+        assert search.answer.text.count("✓") == 1 and "rank 1" in search.answer.text
 
 
 async def test_without_a_query_there_is_nothing_to_ask(tmp_path: Path) -> None:
@@ -482,23 +481,21 @@ async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) ->
         screen = opened(pilot)
         assert screen.answer is not None and screen.answer.stage == "snippet"
         assert " passage  ✗ memory/runbooks/restore-drill.md" in pane(screen, "asked")
-        assert search.verdict.text.startswith(" 2 results")
+        assert search.answer.text.startswith(" 2 results")
 
 
 async def test_a_low_screen_leaves_the_line_of_the_sentence_to_the_hits_of_a_lesson(tmp_path: Path) -> None:
     async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, search):
-        assert len(search.verdict.drawn) == 1 and "…" not in search.verdict.text
+        assert len(search.answer.drawn) == 1 and "…" not in search.answer.text
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
-        assert not search.verdict.drawn and search.hits.region.y == 5, (
-            "tabs, query, three lines of the lesson"
-        )
+        assert not search.answer.drawn and search.hits.region.y == 5, "tabs, query, three lines of the lesson"
         await press(pilot, "full_stop", "w", "w")  # opens and closes
-        assert pilot.app.screen is search and search.verdict.text.startswith(" expected")
-        assert len(search.verdict.drawn) == 1
+        assert pilot.app.screen is search and search.answer.text.startswith(" expected")
+        assert len(search.answer.drawn) == 1
         await pilot.resize_terminal(80, 30)
         await settled(pilot)
-        assert len(search.verdict.drawn) > 1
+        assert len(search.answer.drawn) > 1
 
 
 async def test_a_step_that_moves_the_passage_out_of_the_results_has_no_sign_of_success(

@@ -185,7 +185,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("sync", "r", "sync the index, or try to open it again"),
         Action("clear_faults", "U", "reset all simulated faults to off", "everywhere"),
         Action("remember", "M", "remember… a fact in MEMORY.md, an event in the daily log", "everywhere"),
-        Action("messages", "exclamation_mark", "show in full what is shortened", "everywhere", "details", 2),
+        Action("messages", "exclamation_mark", "show in full what is cut", "everywhere", "details", 2),
         Action("palette", "colon,ctrl+p", "command palette, themes", "everywhere", run="app.command_palette"),
         Action("help", "question_mark,f1", "help", "everywhere", footer="help", rank=1),
         Action("suspend", "ctrl+z", _SUSPEND, "everywhere", run="app.suspend_process"),

@@ -85,7 +85,7 @@ def _result_dict(plan: FlushPlan, result: FlushResult) -> dict[str, Any]:
         "outcome": result.outcome,
         "reason": result.reason,
         "path": plan.path,
-        "answer": result.answer,
+        "reply": result.reply,
         "diff": result.edit.diff() if result.edit is not None else "",
         "edit": result.written.to_dict() if result.written is not None else None,
     }
@@ -95,6 +95,6 @@ def _result_lines(result: FlushResult) -> Iterator[str]:
     word = {"wrote": "", "no-reply": "", "skipped": "skipped: ", "failed": marked("failed") + ": "}
     yield word[result.outcome] + one_line(result.reason)
     if result.outcome == "no-reply":
-        yield from indented(visible(result.answer.strip()).split("\n"))
+        yield from indented(visible(result.reply.strip()).split("\n"))
     if result.edit is not None:
         yield from visible(result.edit.diff()).rstrip("\n").split("\n")

@@ -11,7 +11,7 @@ from openclaw_mem_engine.cli.parser import whole_number
 from openclaw_mem_engine.cli.qmd_formats import ResultRow, results_text
 from openclaw_mem_engine.cli.qmd_opening import Contexts, format_of, opened, out_formatted
 from openclaw_mem_engine.cli.search import query_of, up_to_date
-from openclaw_mem_engine.cli.tables import stage_lines, verdict_line
+from openclaw_mem_engine.cli.tables import answer_line, stage_lines
 from openclaw_mem_engine.cli.terminal import one_line, out, say, stoppable
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.explain import arithmetic
@@ -170,11 +170,11 @@ def _lines(rows: list[ResultRow], answer: Answer) -> Iterator[str]:
 
 def _say_how_sound(answer: Answer, kind: str) -> None:
     """On stderr: why there is nothing, and what makes the answer less than it could be."""
-    verdict = verdict_line(answer)
+    text = answer_line(answer)
     if not answer.hits:
-        say(verdict)
+        say(text)
     for warning in answer.warnings:
-        if answer.hits or warning != verdict:
+        if answer.hits or warning != text:
             say(warning)
     if kind == "cli":
         for note in answer.trace.notes:

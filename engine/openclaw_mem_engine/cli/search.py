@@ -264,9 +264,9 @@ def show_answer(answer: Answer, kind: str, *, explain: bool, null: bool = False)
         else:
             out(made, end="")
     if not answer.hits:
-        say(tables.verdict_line(answer))
+        say(tables.answer_line(answer))
     if answer.pool.fallback is not None and kind != "md":
         say(f"fallback: {fallback_words(answer.pool.fallback, answer.pool.now)}.")
     for warning in answer.warnings:
-        if warning.rstrip(".") != answer.verdict:
+        if warning.rstrip(".") != answer.text:
             say(warning)

@@ -10,6 +10,7 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Matches
+from openclaw_mem_engine.answer_text import unrelated
 from openclaw_mem_engine.cli.terminal import (
     aligned,
     crop,
@@ -42,7 +43,6 @@ from openclaw_mem_engine.explain import (
 from openclaw_mem_engine.model import index_state
 from openclaw_mem_engine.ranking.lines import note_lines
 from openclaw_mem_engine.sanitize import counted, figure, visible
-from openclaw_mem_engine.verdict import unrelated
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Answer, Hit
@@ -57,7 +57,7 @@ _WAITED_S = 0.05
 _INDENT = " " * 11
 #: A spreadsheet takes a cell that begins so for a formula, and runs it.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-_CSV_COLUMNS = "rank score path start_line end_line source rescued truncated snippet".split()
+_CSV_COLUMNS = "rank score path start_line end_line source rescued best_line_cut snippet".split()
 _WORD = re.compile(r"[^\W_]")
 
 
@@ -106,7 +106,7 @@ def hit_lines(answer: Answer, columns: int, limit: int) -> Iterator[str]:
         line = (best_lines(matches, hit.snippet, 2) or [""])[-1]
         yield _INDENT + dim(crop(one_line(line), columns - len(_INDENT)))
     if not answer.hits:
-        yield verdict_line(answer)
+        yield answer_line(answer)
 
 
 def _dropped_lines(answer: Answer) -> Iterator[str]:
@@ -133,10 +133,10 @@ def _dropped_lines(answer: Answer) -> Iterator[str]:
     yield ""
 
 
-def verdict_line(answer: Answer) -> str:
+def answer_line(answer: Answer) -> str:
     """What was found; where nothing passes ``min_score``, which one the best would pass:
     not where that would return noise."""
-    text, trace = one_line(answer.verdict), answer.trace
+    text, trace = one_line(answer.text), answer.trace
     best = next((row for row in trace.dropped if row.final is not None), None)
     # No cut lets a score below zero pass.
     lower = best is not None and (best.final or 0.0) >= 0 and best.outcome.stage == "min_score"
@@ -161,12 +161,12 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
         f"{spent:.1f} ms",
         f"after {duration(waited)} of sync" if waited >= _WAITED_S else "",
     ]
-    yield from hanging(advice(verdict_line(answer)), 2)
+    yield from hanging(advice(answer_line(answer)), 2)
     yield from map(dim, hanging(one_line(" · ".join(part for part in parts if part)), 2))
     if pool.fallback is not None:
         yield f"{marked('fallback')}: {fallback_words(pool.fallback, pool.now)}"
     for note in trace.notes:
-        if note.text.rstrip(".") == answer.verdict:
+        if note.text.rstrip(".") == answer.text:
             continue
         warns = note.level == "warning"
         head, *lines = hanging(f"{note.level if warns else 'note'}: {one_line(advice(note.text))}", 2)
@@ -199,7 +199,7 @@ def _hit(hit: Hit, answer: Answer, matches: Matches, columns: int) -> Iterator[s
     room = columns - len(_INDENT)
     for raw in best_lines(matches, hit.snippet, _SNIPPET_LINES):
         yield _INDENT + emphasised(matches, crop(_around(one_line(raw), matches, room), room), matched)
-    if hit.truncated:
+    if hit.best_line_cut:
         yield _INDENT + marked(crop(cut_off(hit), room))
 
 
@@ -248,7 +248,7 @@ def csv_text(answer: Answer) -> str:
     writer.writerow(_CSV_COLUMNS)
     for hit in answer.hits:
         start = (hit.rank, f"{hit.score:.6f}", _guarded(hit.path), hit.start_line, hit.end_line)
-        marks = ("yes" if mark else "no" for mark in (hit.rescued, hit.truncated))
+        marks = ("yes" if mark else "no" for mark in (hit.rescued, hit.best_line_cut))
         writer.writerow((*start, hit.source, *marks, _guarded(hit.snippet)))
     return made.getvalue()
 

@@ -64,7 +64,7 @@ def _mark(step: Step) -> str:
 def _lines(answer: WhyNot, *, configured: bool) -> Iterator[str]:
     from openclaw_mem_engine.why_not import ONLY_HERE_MEANS
 
-    yield from map(strong, hanging(one_line(answer.verdict), 0))
+    yield from map(strong, hanging(one_line(answer.text), 0))
     yield ""
     wide = max((_NAME_WIDTH, *(len(step.name) for step in answer.steps)))
     for step in answer.steps:

@@ -68,13 +68,13 @@ class FlushPlan:
 
 @dataclass(frozen=True, slots=True)
 class FlushResult:
-    """What became of a flush. ``code`` says why it was skipped; ``answer`` is that of the model, "" when it
+    """What became of a flush. ``code`` says why it was skipped; ``reply`` is that of the model, "" when it
     was not asked; ``edit`` and ``written`` are None unless something was stored."""
 
     outcome: Outcome
     reason: str
     code: Code | Literal[""] = ""
-    answer: str = ""
+    reply: str = ""
     edit: NoteEdit | None = None
     written: Written | None = None
 
@@ -141,7 +141,7 @@ class Flusher:
         answer = chat.complete(plan.messages, cancel=cancel)
         text = stored_text(answer)
         if not text:
-            return FlushResult("no-reply", f"{NO_REPLY}: the model has nothing to store.", answer=answer)
+            return FlushResult("no-reply", f"{NO_REPLY}: the model has nothing to store.", reply=answer)
         reason = _edit_reason(plan.session, plan.decision.cycle)
         written = self._editor.append(plan.path, text, reason)
         before = self._editor.before(written.id)

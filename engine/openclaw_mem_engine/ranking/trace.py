@@ -126,12 +126,12 @@ class Result(NamedTuple):
 
 class Shown(NamedTuple):
     """What the agent receives of a returned chunk: the lines ``shown``, and the line that answers the query
-    best (None: no line of it has a score). ``truncated``: that line is not shown whole; of a packed one not
-    all words of the query that it holds. ``cut`` are the lines that are shown in part."""
+    best (None: no line of it has a score). ``best_line_cut``: that line is not shown whole; of a packed one
+    not all words of the query that it holds. ``cut`` are the lines that are shown in part."""
 
     lines: tuple[Lines, ...] = ()
     best_line: int | None = None
-    truncated: bool = False
+    best_line_cut: bool = False
     cut: tuple[int, ...] = ()
 
     def holds(self, line: int) -> bool:
@@ -172,7 +172,7 @@ class Row(NamedTuple):
         return self.scores.get("final")
 
     @property
-    def shortened(self) -> bool:
+    def truncated(self) -> bool:
         """Whether the agent receives a part of a returned chunk only."""
         return self.returned and (bool(self.shown.cut) or self.sent[0] < self.sent[1])
 
@@ -269,9 +269,9 @@ class Trace:
         return self.dropped[len(self._others.unreturned) :]
 
     @property
-    def truncated(self) -> tuple[Row, ...]:
+    def best_line_cut(self) -> tuple[Row, ...]:
         """Returned rows whose best line the agent does not see."""
-        return tuple(row for row in self.returned if row.shown.truncated)
+        return tuple(row for row in self.returned if row.shown.best_line_cut)
 
     def row(self, chunk_id: str) -> Row | None:
         return self.rows.of.get(chunk_id)
@@ -334,7 +334,7 @@ def _row_dict(row: Row) -> dict[str, object]:
         **({"mmr": dict(zip(_DIVERSITY_KEYS, row.diversity, strict=True))} if row.diversity else {}),
         "outcome": {key: value for key, value in outcome if value not in (None, False)},
         **({"weak": True} if row.weak else {}),
-        **({"shown": row.shown.lines, "truncated": row.shown.truncated} if row.returned else {}),
+        **({"shown": row.shown.lines, "bestLineCut": row.shown.best_line_cut} if row.returned else {}),
         **({"bestLine": row.shown.best_line} if row.shown.best_line is not None else {}),
     }
 

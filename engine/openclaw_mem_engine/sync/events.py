@@ -145,10 +145,8 @@ class Journal:
             _sentence("; ".join(parts)),
             seconds=report.seconds,
             counts={
-                **{
-                    name: len(getattr(report, name))
-                    for name in ("changed", "withoutText", "removed", "excluded")
-                },
+                **{name: len(getattr(report, name)) for name in ("changed", "removed", "excluded")},
+                "withoutText": len(report.without_text),
                 **{name: getattr(report, name) for name in ("files", "chunks", "embedded", "beside")},
                 "cacheHits": report.cache_hits,
                 **({"failed": 1} if failures else {}),

@@ -62,7 +62,7 @@ class Step:
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, "ok": self.ok, "text": self.text, **self.facts}
 
-    def verdict(self, what: str) -> str:
+    def answer(self, what: str) -> str:
         """``what`` the agent does not get, the step that drops it, and why."""
         return f"{what} (step {self.name.replace('_', ' ')}): {self.text}."
 
@@ -150,7 +150,7 @@ class TextChange:
 @dataclass(frozen=True, slots=True)
 class WhyNot:
     """The answer. ``returned``: the agent receives something of the passage, as result ``rank`` (from 1).
-    ``stage`` is the step that said no, or ``returned``; ``verdict`` is one sentence. ``steps`` end with the
+    ``stage`` is the step that said no, or ``returned``; ``text`` is one sentence. ``steps`` end with the
     first no. ``changes``, those that remove no other result first, of either part those that are fragile last
     and of the others those that the agent can be configured with first, are empty when none of the settings
     tried brings it in (a note counts them, and ``tried`` names their knobs), and when the passage needs
@@ -161,7 +161,7 @@ class WhyNot:
     returned: bool
     rank: int | None
     stage: str
-    verdict: str
+    text: str
     steps: tuple[Step, ...]
     changes: tuple[Change, ...] = ()
     text_changes: tuple[TextChange, ...] = ()
@@ -176,4 +176,4 @@ class WhyNot:
     def to_dict(self) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem why-not --json``, without an empty ``rank`` or ``tried``."""
         given = {"rank": self.rank is not None, "tried": bool(self.tried)}
-        return as_json(self, **{name: name * there for name, there in given.items()})
+        return as_json(self, text="answer", **{name: name * there for name, there in given.items()})

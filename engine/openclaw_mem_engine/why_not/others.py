@@ -26,7 +26,7 @@ def others(before: RankingState, after: RankingState, wanted: Collection[str]) -
     own = {at for i, at in (*then.items(), *now.items()) if i in wanted}
     lost = dict.fromkeys(at for at in then.values() if at not in {*now.values(), *own})
     gained = dict.fromkeys(at for at in now.values() if at not in {*then.values(), *own})
-    cut_then, cut = ({i for i, shown in state.shown.items() if shown.truncated} for state in states)
+    cut_then, cut = ({i for i, shown in state.shown.items() if shown.best_line_cut} for state in states)
     newly = (cut & then.keys()) - cut_then - {*wanted}
     cuts = {next(n for n, one in enumerate(after.results) if i in one.chunk_ids) for i in newly}
     counts = len(before.results), len(after.results)

@@ -103,7 +103,7 @@ def fate_of(state: RankingState, chunk_ids: Collection[str], line: int | None) -
         if chunk_id not in chunk_ids:
             continue
         rank = next(n for n, result in enumerate(state.results, 1) if chunk_id in result.chunk_ids)
-        whole = not shown.truncated if line is None else shown.holds(line)
+        whole = not shown.best_line_cut if line is None else shown.holds(line)
         fates.append(Fate(rank, whole, shown.lines, shown.best_line, shown.cut, chunk_id))
     return max(fates, key=lambda fate: fate.shown, default=Fate(None, False))
 
@@ -124,11 +124,11 @@ def lines_text(part: Lined) -> str:
 
 
 class Walk(NamedTuple):
-    """The steps up to the first no, its name (``returned`` without one), and the verdict."""
+    """The steps up to the first no, its name (``returned`` without one), and the answer in one sentence."""
 
     steps: tuple[Step, ...]
     stage: str
-    verdict: str
+    text: str
     fate: Fate
 
 
@@ -148,19 +148,19 @@ def walk(
     for step in _steps(lists, trace, trace.row(chunk_id), fate, line):
         steps.append(step)
         if not step.ok:
-            return Walk(tuple(steps), step.name, _verdict(passage, line, step, fate), fate)
+            return Walk(tuple(steps), step.name, _answer(passage, line, step, fate), fate)
     where = f"line {line} of {passage.path}" if line is not None else passage.location
     return Walk(tuple(steps), RETURNED, f"{where} is returned: it is in result {fate.rank}.", fate)
 
 
-def _verdict(passage: Passage, line: int | None, step: Step, fate: Fate) -> str:
+def _answer(passage: Passage, line: int | None, step: Step, fate: Fate) -> str:
     if fate.rank is not None:  # it is the snippet that does not show it
         what = f"line {line}" if line is not None else f"its best line, {fate.best_line}"
         part = touches(fate.lines, fate.best_line if line is None else line)
         got = "gets only a part of" if part else "does not get"
-        return step.verdict(f"{passage.location} is in result {fate.rank}, but the agent {got} {what}")
+        return step.answer(f"{passage.location} is in result {fate.rank}, but the agent {got} {what}")
     what = f"line {line} of " if line is not None else ""
-    return step.verdict(f"{what}{passage.location} is not returned")
+    return step.answer(f"{what}{passage.location} is not returned")
 
 
 def _steps(

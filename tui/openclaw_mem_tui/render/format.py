@@ -121,7 +121,7 @@ def crop_left(text: str, width: int) -> str:
 
 
 def location(text: str, width: int) -> str:
-    """``memory/a.md:1-18`` (inert) in at most ``width`` cells: a shortened path, and all of its lines."""
+    """``memory/a.md:1-18`` (inert) in at most ``width`` cells: a cut path, and all of its lines."""
     before, colon, lines = text.rpartition(":")
     return path(before, max(1, width - cell_len(colon + lines))) + colon + lines
 

@@ -128,7 +128,7 @@ _DAMAGED = "Index damaged: this answer may lack some chunks. "
 _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "dim")
 
 #: Where there is nothing to show in full.
-NO_MESSAGES = [line(("Nothing is shortened, and there are no messages.", "dim"))]
+NO_MESSAGES = [line(("Nothing is cut, and there are no messages.", "dim"))]
 
 
 def asker(view: View) -> str:

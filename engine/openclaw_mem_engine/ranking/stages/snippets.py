@@ -44,13 +44,13 @@ def cut_snippets(state: RankingState) -> None:
                 _show_part(state, item, scores[item.chunk_id].best_line)
         where = _WHERE[knobs.snippet]
         formula = f"{knobs.snippet_chars:,} characters of each chunk, {where}"
-    truncated = sum(1 for shown in state.shown.values() if shown.truncated)
+    cut = sum(1 for shown in state.shown.values() if shown.best_line_cut)
     packed = {"snippet_budget": knobs.budget} if knobs.snippet == "packed" else {}
     state.record(
         "snippet",
         formula,
         {"snippet": knobs.snippet, "snippet_chars": knobs.snippet_chars, **packed},
-        changed=truncated,
+        changed=cut,
         kind="snippet",
         label="sent",
         heading="lines sent to the agent / lines of the chunk",

@@ -38,7 +38,7 @@ class Lab(WorkbenchScreen):
         self.waterfall = Waterfall(id="waterfall", classes="pane")
         self.preview = Preview()
         self.knob_panel = KnobPanel()
-        self.hint, self.verdict = Pane(id="hint"), Pane(id="verdict")
+        self.hint, self.answer = Pane(id="hint"), Pane(id="answer")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
         self.notes = Brief(4, id="notes")
         self._initial_query = initial_query

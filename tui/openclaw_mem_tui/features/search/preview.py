@@ -133,7 +133,7 @@ class Preview(Pane, can_focus=True):
         marked = marker.count(text)
         whole = fmt.count(len(result.chunk_ids), "chunk") if result and len(result.chunk_ids) > 1 else ""
         matches = fmt.count(marked, "match", "matches") if marked else ""
-        cut = "shortened" if row.shortened else ""
+        cut = "truncated" if row.truncated else ""
         title = fmt.join(("snippet", whole, matches, cut))
         if result is None:
             # Lines of it may be in the result of another chunk of its file.

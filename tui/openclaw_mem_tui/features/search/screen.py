@@ -39,7 +39,7 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
 
     def body(self) -> ComposeResult:
         self.set_class(is_blank(self.search) and not self._initial_query, "-landing", update=False)
-        yield from (self.query_line.beside_key(), self.lesson, self.strip, self.verdict, self.funnel)
+        yield from (self.query_line.beside_key(), self.lesson, self.strip, self.answer, self.funnel)
         with Container(id="body"):
             yield self.hits
             with Vertical(id="side"):
@@ -98,7 +98,7 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
     def _draw_numbers(self) -> None:
         if self.is_attached:  # and the app does not end
             view, most = self.search.view, lines_above(self)
-            self.verdict.show(lambda cells: above.above(view, cells, most))
+            self.answer.show(lambda cells: above.above(view, cells, most))
             self.funnel.show(lambda cells: above.numbers(view, cells, most, not self.narrow))
             self._fit_waterfall()
 

@@ -158,7 +158,7 @@ def _days(session: Session, year: int) -> str:
 
 def _in_row(moment: Moment, cells: int) -> str:
     """What happened, without what the column of the kind says, in as many whole phrases as there is room for
-    with shortened paths; a query is cut anywhere."""
+    with cut paths; a query is cut anywhere."""
     whole = fmt.inert(moment.summary.removeprefix("wrote ").removeprefix(NO_REPLY)).removesuffix(".")
     if moment.kind == "search" and fmt.width_of(whole) > cells:
         return fmt.crop(fmt.inert(moment.query), cells)

@@ -23,7 +23,7 @@ def heading(query: str, answer: WhyNot | None, location: str, cells: int) -> lis
     parts = line((fmt.inert(location), "strong"))
     if answer is not None:
         last = answer.steps[-1]
-        text = answer.verdict if last.ok else answer.verdict.removesuffix(f": {last.text}.")
+        text = answer.text if last.ok else answer.text.removesuffix(f": {last.text}.")
         sign = ("✓ ", "good") if last.ok else ("✗ ", "bad")
         parts = line(sign, (sentence(text), "strong"))
     return [

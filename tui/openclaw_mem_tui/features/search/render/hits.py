@@ -124,7 +124,7 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     if mode != "ranks":  # those of this order are in the first column
         columns.extend(Column(stage.name, f"{stage.label} ↓", "order") for stage in trace.of_kind("order"))
     wide = max([5, *(len(shown(row)) for row in trace.returned)])
-    snippets = trace.of_kind("snippet") if any(row.shortened for row in trace.returned) else ()
+    snippets = trace.of_kind("snippet") if any(row.truncated for row in trace.returned) else ()
     columns.extend(Column(stage.name, stage.label, "snippet", width=wide) for stage in snippets)
     return columns if mode == "ranks" else [*columns, Column("final", "score", "final")]
 
@@ -186,7 +186,7 @@ def final_rank(row: Row) -> int | None:
 
 
 def _marks(row: Row) -> str:
-    return ("*" if row.outcome.rescued else "") + ("†" if row.shown.truncated else "")
+    return ("*" if row.outcome.rescued else "") + ("†" if row.shown.best_line_cut else "")
 
 
 def _delta(view: View, row: Row) -> Span:
@@ -244,7 +244,7 @@ def best_line(view: View, row: Row, marker: Marker, room: int) -> Line:
 
 def _cell(row: Row, column: Column, mode: Columns, knobs: Knobs) -> tuple[str, str]:
     if column.kind == "snippet":
-        return (shown(row), "warn" if row.shown.truncated else "") if row.returned else _NOT_SENT
+        return (shown(row), "warn" if row.shown.best_line_cut else "") if row.returned else _NOT_SENT
     if mode == "ranks":
         rank = row.ranks.get(column.key)
         return (str(rank), "") if rank is not None else _NONE

@@ -19,20 +19,20 @@ _MARKS = (
     ("new", "not returned by the baseline"),
     ("out", "returned only by the baseline; these rows are in its order"),
     ("*", "rescued: a keyword match below min score"),
-    ("†", "shortened, without its best line or a part of it"),
+    ("†", "best line cut: the agent does not get all of the best line"),
     ("█ ▒", "waterfall: what a step adds; what it takes away"),
     ("↓", "the rows are in the order of this column, not of the score"),
     ("MMR", "lambda × rel − (1 − lambda) × sim: score scaled to 0–1, similarity to a result chosen before"),
     ("┊", "a line of the chunk that is not sent"),
     ("characters", "counted in UTF-16 units, as OpenClaw does"),
     ("│", "waterfall: min score, on every bar"),
-    ("9/18", "shortened: the agent gets 9 of 18 lines or a part of them (blank ones at its end not counted)"),
+    ("9/18", "truncated: the agent gets 9 of 18 lines or a part of them (blank ones at its end not counted)"),
 )
 
 
 def marks(trace: Trace) -> list[tuple[str, str]]:
     """The marks of the rows that are returned, each with what it means."""
-    made = [("†", "best line cut")] if any(row.shown.truncated for row in trace.returned) else []
+    made = [("†", "best line cut")] if any(row.shown.best_line_cut for row in trace.returned) else []
     return made + [("*", "rescued")] * any(row.outcome.rescued for row in trace.returned)
 
 

@@ -72,7 +72,7 @@ def _unsent(candidate: Candidate, seen: dict[int, list[str]], result: Result | N
     if not units:
         return "── sent to the agent in another result"
     many = fmt.count(units, "character")
-    return f"── shortened by {many}" if result is not None else f"── {many} not sent"
+    return f"── truncated by {many}" if result is not None else f"── {many} not sent"
 
 
 def _lines_of(result: Result, body: str) -> Iterator[tuple[int, str]]:

@@ -27,7 +27,7 @@ class Fate(NamedTuple):
     text: str
 
 
-def verdict(pool: Pool, trace: Trace) -> str:
+def answer_text(pool: Pool, trace: Trace) -> str:
     """Short sentences, the last without its full stop: ``found`` and ``would_add``. Paths in them are as in
     the index."""
     parts = filter(None, (*found(pool, trace), would_add(trace)))
@@ -48,12 +48,12 @@ def found(pool: Pool, trace: Trace) -> tuple[str, ...]:
         scores = len(trace.returned) + _below(trace)
         low = f"all {scores:,} scores are" if scores > 1 else "its score is"
         head += f" by keyword rescue: {low} below min score {trace.knobs.min_score:g}"
-    shortened, loses = _shortened(trace)
+    truncated, loses = _truncated(trace)
     first = "" if loses or absent or not count else _first(trace)
     more = _below(trace) if count and not rescued else 0
     are = "is" if more == 1 else "are"
     below = f"{more:,} {are} below min score {trace.knobs.min_score:g}" if more else ""
-    parts = (head, shortened, below) if loses else (head, below, shortened, first)
+    parts = (head, truncated, below) if loses else (head, below, truncated, first)
     return tuple(part for part in parts if part)
 
 
@@ -154,25 +154,25 @@ def _every(lexical: Sequence[CandidateList]) -> bool:
     return lexical[0].every and len(lexical[0].words) > 1
 
 
-def _shortened(trace: Trace) -> tuple[str, bool]:
+def _truncated(trace: Trace) -> tuple[str, bool]:
     """Of how many results the agent gets a part only, and how many of these lose their best line or a part of
     it; whether any does."""
     rows = {row.chunk_id: row for row in trace.returned}
     of = [[rows[chunk_id] for chunk_id in result.chunk_ids] for result in trace.results]
-    cut = [parts for parts in of if any(row.shortened or row.shown.truncated for row in parts)]
+    cut = [parts for parts in of if any(row.truncated or row.shown.best_line_cut for row in parts)]
     if not cut:
         return "", False
     lone = not of[1:]
     which = "the result is" if lone else "all" if len(cut) == len(of) else f"{len(cut)}"
-    text = f"{which} shortened to {_most(trace.knobs)}"
-    losing = [parts for parts in cut if any(row.shown.truncated for row in parts)]
+    text = f"{which} truncated to {_most(trace.knobs)}"
+    losing = [parts for parts in cut if any(row.shown.best_line_cut for row in parts)]
     if not losing:
         return text, False
-    lost = [row.shown for parts in losing for row in parts if row.shown.truncated]
+    lost = [row.shown for parts in losing for row in parts if row.shown.best_line_cut]
     in_part = {touches(shown.lines, shown.best_line) for shown in lost}
     what = "all or part of " if len(in_part) > 1 else "a part of " if True in in_part else ""
     first = of[0][0].shown
-    line = f"line {first.best_line}" if first.truncated else ""
+    line = f"line {first.best_line}" if first.best_line_cut else ""
     if losing[1:]:
         return f"{text}, {len(losing)} lose {what}their best line", True
     who = " and" if lone else ", #1" if line else ", 1"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_mem_engine.answer import stem
+from openclaw_mem_engine.answer_text import answer_text, fate, unrelated
 from openclaw_mem_engine.demo import ANCHOR, write_demo
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.model import Expected, Note, utf16_length
@@ -22,7 +23,6 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pipeline import rank
 from openclaw_mem_engine.ranking.profiles import PROFILES, SELECTABLE, changed, profile
 from openclaw_mem_engine.state.expected import EXPECTED_FILE
-from openclaw_mem_engine.verdict import fate, unrelated, verdict
 from support.memories import copy_indexed, open_memory
 
 NOON = datetime.datetime.combine(ANCHOR, datetime.time(12), datetime.UTC).timestamp()
@@ -55,7 +55,7 @@ def demo(tmp_path: Path) -> Iterator[Memory]:
 
 @cache
 def indexed_demo() -> Path:
-    root = Path(tempfile.mkdtemp(prefix="openclaw-mem-verdict-"))
+    root = Path(tempfile.mkdtemp(prefix="openclaw-mem-answer-"))
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     with open_memory(write_demo(root / "demo", ANCHOR), root / "home", clock=lambda: NOON) as memory:
         memory.sync()
@@ -70,7 +70,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
     for query in QUERIES:
         pool = demo.retrieve(query, knobs)
         trace = rank(pool, knobs)
-        said = verdict(pool, trace)
+        said = answer_text(pool, trace)
         counted = re.match(r"(\d+) results?\b", said)
         assert int(counted[1]) == len(trace.results) if counted else not trace.results
         if "no searched word occurs" in said:
@@ -90,9 +90,9 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
         if trace.cut is not None and not trace.cut.note and trace.results:
             assert int(below[1] or below[2] or 1 if below else 0) == low, (query, said)
         rows = [[row for row in trace.returned if row.chunk_id in found.chunk_ids] for found in trace.results]
-        cut = sum(any(row.shortened or row.shown.truncated for row in parts) for parts in rows)
+        cut = sum(any(row.truncated or row.shown.best_line_cut for row in parts) for parts in rows)
         said_cut = re.search(
-            r"(\d+|All|The result is) shortened to (?:at most )?(?:(\d) lines or )?"
+            r"(\d+|All|The result is) truncated to (?:at most )?(?:(\d) lines or )?"
             r"([\d,]+) characters( in all)?",
             said,
         )
@@ -105,7 +105,7 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
             assert rows_of <= int(lines) if lines else knobs.snippet != "window"
         numbers = {"All": len(rows), "The result is": 1}
         assert (numbers.get(said_cut[1]) or int(said_cut[1]) if said_cut else 0) == cut, (query, said)
-        hidden = [[row.shown for row in parts if row.shown.truncated] for parts in rows]
+        hidden = [[row.shown for row in parts if row.shown.best_line_cut] for parts in rows]
         whole = [any(a <= (s.best_line or 0) <= b for a, b in s.lines) for parts in hidden for s in parts]
         loses = re.search(r"(\d+|and|#1) loses? (all or part of |a part of |)(its|their) best line", said)
         assert bool(loses) == any(hidden), (query, said)
@@ -119,19 +119,18 @@ def test_every_claim_of_the_sentence_is_true(demo: Memory, changes: dict[str, st
 def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     answer = demo.search(QUERIES[0])
     assert (
-        "2 results" in answer.verdict
-        and ". Keyword rescue = fill would return 4 more (OpenClaw 2026.9.6 has such a rule)"
-        in answer.verdict
+        "2 results" in answer.text
+        and ". Keyword rescue = fill would return 4 more (OpenClaw 2026.9.6 has such a rule)" in answer.text
     )
-    assert len(answer.verdict) < 170 and answer.to_dict()["verdict"] == answer.verdict
-    assert "2026.9.6" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).verdict
-    of_qmd = demo.search("restore", profile("qmd-2.8").set({"min_score": 0.9})).verdict
+    assert len(answer.text) < 170 and answer.to_dict()["answer"] == answer.text
+    assert "2026.9.6" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).text
+    of_qmd = demo.search("restore", profile("qmd-2.8").set({"min_score": 0.9})).text
     assert "below min score 0.9" in of_qmd and "2026.9.6" not in of_qmd, "QMD has no keyword rescue"
 
 
 def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     none = demo.search("xyzzy plugh")
-    assert none.verdict == (
+    assert none.text == (
         "Nothing relevant found; no searched word occurs in the index, best cosine 0.128, below 0.32 (weak)"
     )
     assert unrelated(none.pool, none.trace.knobs)
@@ -139,9 +138,9 @@ def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     every = Knobs().set({"lexical_form": "and"})
     assert not unrelated(demo.retrieve("xyzzy plugh", every), every)
     unmeasured = replace(none.pool, lists=tuple(replace(lst, floor=None) for lst in none.pool.lists))
-    assert verdict(unmeasured, none.trace).startswith("Nothing reaches min score 0.35: the best is 0.")
+    assert answer_text(unmeasured, none.trace).startswith("Nothing reaches min score 0.35: the best is 0.")
     damage = Note("index-damaged", "The index is damaged.", "warning")
-    assert verdict(replace(unmeasured, notes=(damage,)), none.trace).startswith(
+    assert answer_text(replace(unmeasured, notes=(damage,)), none.trace).startswith(
         "Nothing in the part of the index that can be read reaches min score 0.35: the best is 0."
     ), "candidates were found"
     lists = tuple(
@@ -150,18 +149,18 @@ def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     near = tuple(
         replace(lst, rows=tuple(row._replace(raw=0.3199999) for row in lst.rows)) for lst in none.pool.lists
     )
-    said = verdict(replace(none.pool, lists=near), none.trace)
+    said = answer_text(replace(none.pool, lists=near), none.trace)
     assert "best cosine 0.3199999, below 0.32 (weak)" in said, "as many digits as make it true"
-    assert "best cosine 0.001" not in said and "best cosine −0.001" in verdict(
+    assert "best cosine 0.001" not in said and "best cosine −0.001" in answer_text(
         replace(none.pool, lists=lists), none.trace
     )
     weak = demo.search("xyzzy plugh", profile("workbench"))
-    assert weak.verdict.startswith("6 results by vectors only: no searched word occurs in the index")
+    assert weak.text.startswith("6 results by vectors only: no searched word occurs in the index")
     bare = replace(none.pool, lists=(), candidates={}, signals={})
-    assert verdict(bare, rank(bare, Knobs())) == "Nothing found: nothing could be searched"
+    assert answer_text(bare, rank(bare, Knobs())) == "Nothing found: nothing could be searched"
     pool, by_vector = demo.retrieve("router vlan"), Knobs().set({"mode": "vector"})
     words = replace(pool, lists=tuple(lst for lst in pool.lists if lst.kind == "lexical"))
-    said = verdict(words, trace := rank(words, by_vector))
+    said = answer_text(words, trace := rank(words, by_vector))
     reason = "found only by BM25; mode vector does not use BM25"
     assert said.startswith(f"Nothing returned; {trace.rows[0].location}: {reason}"), "something is found"
 
@@ -170,10 +169,10 @@ def test_a_best_line_that_is_cut_off_is_said(demo: Memory) -> None:
     knobs = Knobs().set({"snippet_chars": 60})
     found = demo.search(QUERIES[0], knobs)
     line = found.trace.returned[0].shown.best_line
-    assert "2 lose all or part of their best line" in found.verdict
+    assert "2 lose all or part of their best line" in found.text
     one = demo.search(QUERIES[0], knobs.set({"max_results": 1}))
-    assert one.verdict.startswith(
-        f"1 result. The result is shortened to 60 characters and loses its best line (line {line}). "
+    assert one.text.startswith(
+        f"1 result. The result is truncated to 60 characters and loses its best line (line {line}). "
         "36 are below min score 0.35"
     )
     cut_off = fate(found.trace, found.hits[0].path, line or 0)
