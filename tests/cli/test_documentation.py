@@ -35,9 +35,12 @@ from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.config.sources import APP_NAME
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.providers import registry
+from openclaw_mem_engine.providers.local import model_file
 from openclaw_mem_themes import DEFAULT
-from support import postgres
+from support import local_models, postgres
 from support.commands import World, new_world
+from support.file_server import running_hub
+from support.local_models import needs_llama_cpp
 from support.terminals import Workbench
 from support.watching import ended
 
@@ -419,6 +422,29 @@ def test_the_git_hook_of_the_recipe_replaces_none(home: World, environ: dict[str
     subprocess.run(["bash", "-euo", "pipefail"], input=text, env=environ, check=True, text=True)
     assert (hooks / "post-merge").read_text() == "#!/bin/sh\n"
     assert "openclaw-mem index" in (hooks / "post-commit").read_text()
+
+
+@needs_llama_cpp[0]
+@needs_llama_cpp[1]
+def test_the_recipe_of_a_local_model_but_for_its_installation(
+    tmp_path: Path,
+    environ: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blocks = blocks_of(ROOT / "docs" / "recipes.md")
+    (text,) = (block.text for block in blocks if "model download" in block.text)
+    installs, *calls = text.splitlines()
+    assert installs.startswith("uv tool install '.[local]'")
+    monkeypatch.setenv("OPENCLAW_MEM_HOME", str(tmp_path / "data"))
+    with running_hub(local_models.bert(tmp_path / "tiny.gguf").read_bytes()) as hub:
+        monkeypatch.setattr(model_file, "HUB", hub.base_url)
+        for call in calls:
+            assert run(plain(call) or []) == 0, call
+    capsys.readouterr()
+    assert run(["status", "--provider", "local", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert status["provider"] == "local" and status["vectors"] == status["chunks"] > 0
 
 
 def test_every_exit_code_is_documented() -> None:

@@ -207,7 +207,10 @@ async def test_a_session_continues_and_is_started_anew(
         offered = "▌ Continue: router cellar  "
         assert "From your last session and your notes  enter asks one" in screen.hits.text
         assert offered in screen.hits.text and "enter continue" in screen.query_one(KeyBar).text
-        assert "2 knobs changed · pinned baseline · screen index" in screen.hits.text
+        assert "2 knobs · baseline · 3 index" in screen.hits.text
+        await pilot.resize_terminal(*SMALL)
+        await settled(pilot)
+        assert "2 knobs · baseline · 3 index" in screen.hits.text, "not cut"
         await press(pilot, "f1")
         assert "a session begins fresh" in " ".join(
             pilot.app.screen.query_one("#help-about", Pane).text.split()
@@ -227,7 +230,7 @@ async def test_a_session_continues_and_is_started_anew(
         await press(pilot, "enter")
         assert isinstance(pilot.app.screen, IndexScreen), "the screen that was left"
         assert (
-            "continued: the query · 2 knobs changed · pinned baseline (0 starts over)"
+            "continued: the query · 2 knobs · baseline (0 starts over)"
             in pilot.app.screen.query_one("#status", Pane).text
         )
         await press(pilot, "1")

@@ -114,14 +114,14 @@ def offered(search: SearchPresenter) -> tuple[str, str] | None:
     left = search.remembered
     parts = _parts(search.view, left)
     if left.screen:
-        parts.append(f"screen {left.screen}")
+        parts += [f"{entry.key} {entry.tab}" for entry in SCREENS if entry.name == left.screen]
     return (f"Continue: {left.query or 'the last session'}", fmt.join(parts)) if left.query or parts else None
 
 
 def _parts(view: View, left: Remembered) -> list[str]:
     many = len(changed(view, left.knobs).changed_names(view.defaults))
-    parts = [f"{fmt.count(many, 'knob')} changed"] if many else []
-    return [*parts, "pinned baseline"] if left.baseline is not None else parts
+    parts = [fmt.count(many, "knob")] if many else []
+    return [*parts, "baseline"] if left.baseline is not None else parts
 
 
 async def resume(search: SearchPresenter) -> str:
