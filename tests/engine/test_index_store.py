@@ -23,8 +23,8 @@ from openclaw_mem_engine.errors import Cancelled, IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.model import text_hash
 from openclaw_mem_engine.stores.base import IndexStore
 from openclaw_mem_engine.stores.query import build_query
+from openclaw_mem_engine.stores.sqlite.connections import connect_read_only, refuse_foreign
 from openclaw_mem_engine.stores.sqlite.database import Database
-from openclaw_mem_engine.stores.sqlite.files import connect_read_only
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support import commands
 from support.stores import FINGERPRINT, change_of, content, found, new_store, put, unit
@@ -45,6 +45,16 @@ def store(path: Path) -> Iterator[SqliteIndex]:
     index.finish(5.0)
     yield index
     index.close()
+
+
+def test_a_look_at_the_header_keeps_the_locks_of_an_open_index(store: SqliteIndex, path: Path) -> None:
+    refuse_foreign(path)
+    code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM files'); c.close()"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    names = {part.name for part in path.parent.iterdir()}
+    assert {"main.sqlite", "main.sqlite-wal", "main.sqlite-shm"} <= names, "the last to close removes them"
+    put(store, "memory/c.md", ["gamma new"], [V[3]])
+    assert found(store, "gamma") == {"gamma new"}
 
 
 # -- writing --------------------------------------------------------------------------------------------

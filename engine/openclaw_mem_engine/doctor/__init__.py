@@ -41,7 +41,8 @@ from openclaw_mem_engine.stores.findings import (
     folded,
 )
 from openclaw_mem_engine.stores.sqlite.checks import diagnose
-from openclaw_mem_engine.stores.sqlite.files import index_is_there, refuse_foreign, unreachable
+from openclaw_mem_engine.stores.sqlite.connections import index_is_there, refuse_foreign
+from openclaw_mem_engine.stores.sqlite.files import unreachable
 from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.events import Journal

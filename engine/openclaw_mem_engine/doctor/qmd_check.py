@@ -21,7 +21,8 @@ from openclaw_mem_engine.sidecar.upkeep import QmdUpkeep
 from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.qmd.searching import VectorSpace
 from openclaw_mem_engine.stores.qmd.store import QmdStore
-from openclaw_mem_engine.stores.sqlite.files import damaged_path, quoted, refuse_foreign
+from openclaw_mem_engine.stores.sqlite.connections import refuse_foreign
+from openclaw_mem_engine.stores.sqlite.files import damaged_path, quoted
 
 WARM_UP = "openclaw-mem qmd warm-up"
 

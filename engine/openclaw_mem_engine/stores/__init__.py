@@ -22,7 +22,7 @@ STORES = {
 def is_there(settings: Settings) -> bool:
     """Whether opening the index makes nothing: its file exists, or it is on a server. Raises
     IndexUnavailable for a file that is not ours or cannot be reached."""
-    from openclaw_mem_engine.stores.sqlite.files import index_is_there
+    from openclaw_mem_engine.stores.sqlite.connections import index_is_there
 
     on_server = settings.store.location is not None and not settings.qmd_in_process
     return on_server or index_is_there(settings.index_path)

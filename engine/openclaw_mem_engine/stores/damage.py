@@ -63,16 +63,16 @@ def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexD
     compared with notes, nor words with chunks: the doctor does that. Raises Cancelled, IndexUnavailable."""
     import apsw
 
-    from openclaw_mem_engine.stores.sqlite import files
+    from openclaw_mem_engine.stores.sqlite import connections
     from openclaw_mem_engine.stores.sqlite.chunks import COLUMNS, stored
     from openclaw_mem_engine.stores.sqlite.database import decoding, explained
     from openclaw_mem_engine.stores.sqlite.vectors import BYTES, check_bytes
 
     path = settings.index_path
-    if settings.store.location or settings.qmd_in_process or not files.index_is_there(path):
+    if settings.store.location or settings.qmd_in_process or not connections.index_is_there(path):
         return None
     try:
-        with explained(path), closing(files.connect_existing(path)) as connection:
+        with explained(path), closing(connections.connect_existing(path)) as connection:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             if cancel is not None:
                 connection.set_progress_handler(cancel.is_set, _STEPS)

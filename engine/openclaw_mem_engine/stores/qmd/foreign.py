@@ -19,8 +19,8 @@ from openclaw_mem_engine.stores.qmd.schema import (
     VIEWS,
     tables_of,
 )
+from openclaw_mem_engine.stores.sqlite.connections import connect_read_only
 from openclaw_mem_engine.stores.sqlite.database import Bound, explained, rows
-from openclaw_mem_engine.stores.sqlite.files import connect_read_only
 
 #: How often a query is repeated because the file changed meanwhile.
 _TRIES = 5

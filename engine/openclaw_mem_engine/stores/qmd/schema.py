@@ -14,8 +14,8 @@ import apsw
 
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.qmd.lexical import spaced_cjk
+from openclaw_mem_engine.stores.sqlite.connections import QMD_ID, connect_read_only
 from openclaw_mem_engine.stores.sqlite.database import Advice, Bound, rows
-from openclaw_mem_engine.stores.sqlite.files import QMD_ID, connect_read_only
 
 #: ``user_version`` of the schema below; QMD 1.0 has 0.
 SCHEMA_VERSION = 1

@@ -23,8 +23,8 @@ from openclaw_mem_engine.stores.qmd.maintenance import Maintenance
 from openclaw_mem_engine.stores.qmd.schema import REPAIRED, VIEWS, create, owner_of
 from openclaw_mem_engine.stores.qmd.searching import Document
 from openclaw_mem_engine.stores.qmd.updating import Updating
+from openclaw_mem_engine.stores.sqlite.connections import QMD_ID
 from openclaw_mem_engine.stores.sqlite.database import Advice, Database
-from openclaw_mem_engine.stores.sqlite.files import QMD_ID
 
 
 class _OwnDatabase(Database):

@@ -24,18 +24,20 @@ from openclaw_mem_engine.errors import (
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.state import is_full
 from openclaw_mem_engine.state.database import immediate
-from openclaw_mem_engine.stores.sqlite.files import (
+from openclaw_mem_engine.stores.sqlite.connections import (
     APPLICATION_ID,
-    access,
     become_wal,
-    closed_to_user,
     connect_read_only,
+    refuse_foreign,
+)
+from openclaw_mem_engine.stores.sqlite.files import (
+    access,
+    closed_to_user,
     damaged,
     identity,
     is_of_full_disk,
     is_writable,
     make_folder,
-    refuse_foreign,
 )
 
 #: The size of the log at which it is merged into the file.

@@ -26,8 +26,9 @@ from openclaw_mem_engine.stores.base import (
 from openclaw_mem_engine.stores.query import CandidateRows, Derived, LexicalQuery
 from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.chunks import ChunkRows
+from openclaw_mem_engine.stores.sqlite.connections import one_state
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained
-from openclaw_mem_engine.stores.sqlite.files import bytes_of, damaged, one_state
+from openclaw_mem_engine.stores.sqlite.files import bytes_of, damaged
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from openclaw_mem_engine.stores.sqlite.schema import (
     DERIVED,

@@ -17,7 +17,8 @@ import apsw
 from openclaw_mem_engine.cancellation import CancelToken, until
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.scoring import unit_vector
-from openclaw_mem_engine.stores.sqlite.files import aside_path, refuse_foreign, remove, set_aside
+from openclaw_mem_engine.stores.sqlite.connections import refuse_foreign
+from openclaw_mem_engine.stores.sqlite.files import aside_path, remove, set_aside
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from openclaw_mem_engine.stores.sqlite.vectors import AS_WRITTEN, NAMES, as_written
 

@@ -16,13 +16,13 @@ from openclaw_mem_engine.sanitize import counted, counted_are, counted_have
 from openclaw_mem_engine.stores.base import SCHEMA_VERSION, FileState, Fingerprint
 from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.sqlite.chunks import COLUMNS, as_stored
+from openclaw_mem_engine.stores.sqlite.connections import connect_existing
 from openclaw_mem_engine.stores.sqlite.database import (
     Bound,
     complaints,
     explained,
     rows,
 )
-from openclaw_mem_engine.stores.sqlite.files import connect_existing
 from openclaw_mem_engine.stores.sqlite.schema import (
     FILES,
     FULL_TEXT_TABLES,
