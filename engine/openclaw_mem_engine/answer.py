@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw_mem_engine.answer_text import answer_text
 from openclaw_mem_engine.dataclass import dataclass
+from openclaw_mem_engine.errors import IndexDamaged
 from openclaw_mem_engine.model import Source, as_json, index_state
 from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.ranking.profiles import PROFILES
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState
     from openclaw_mem_engine.providers.records import DayUsage
     from openclaw_mem_engine.ranking.knobs import Knobs
+    from openclaw_mem_engine.retrieval import Backend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,14 @@ class Status(IndexStatus):
         """The stable answer of ``openclaw-mem status --json``."""
         said = {"freshness": _freshness(self.freshness, self.notes)}
         return as_json(self, cached="cache", spaces="") | said
+
+
+def known_status(backend: Backend) -> IndexStatus:
+    """The status of an index; of a damaged one, with nothing in it."""
+    try:
+        return backend.status()
+    except IndexDamaged:
+        return IndexStatus(0, 0)
 
 
 def chain_of(lineup: ProviderSet, found: IndexStatus, knobs: Knobs, index: Path) -> tuple[ProviderState, ...]:

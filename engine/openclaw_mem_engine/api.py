@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.explain import returned_words as returned_words
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown
     from openclaw_mem_engine.inspection import FILE_STATES as FILE_STATES
-    from openclaw_mem_engine.inspection import FILES_WAITING as FILES_WAITING
     from openclaw_mem_engine.inspection import FileRow as FileRow
     from openclaw_mem_engine.inspection import FileState as FileState
     from openclaw_mem_engine.inspection import Overview as Overview
@@ -132,6 +131,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.redact import redacted as redacted
     from openclaw_mem_engine.retrieval import examine_unopened as examine_unopened
     from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision
+    from openclaw_mem_engine.retrieval.unread import damage_of as damage_of
     from openclaw_mem_engine.sanitize import counted as counted
     from openclaw_mem_engine.sanitize import ordinal as ordinal
     from openclaw_mem_engine.sanitize import visible_line as visible_line
@@ -148,6 +148,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.findings import Check as Check
     from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport
     from openclaw_mem_engine.stores.findings import Finding as Finding
+    from openclaw_mem_engine.stores.sqlite.repair import readable_embeddings as readable_embeddings
     from openclaw_mem_engine.sync.coordinator import set_aside as set_aside
     from openclaw_mem_engine.sync.events import Journal as Journal
     from openclaw_mem_engine.sync.follow import FollowEvent as FollowEvent

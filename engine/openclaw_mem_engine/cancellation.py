@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+_T = TypeVar("_T")
 
 #: The message of ``Cancelled`` for a search.
 SEARCH_STOPPED = "The search was stopped."
@@ -24,6 +27,8 @@ FIRST_INDEX_S = 60.0
 BUSY_TIMEOUT_MS = 5_000
 #: The embedding of the query by a remote provider, seconds: then BM25 or the fallback answers.
 QUERY_S = 5.0
+#: How often the caller of ``awaited`` looks whether it should stop, seconds.
+_POLL_S = 0.05
 
 
 class CancelToken(Protocol):
@@ -94,3 +99,26 @@ def until(cancel: CancelToken | None, seconds: float | None) -> LinkedToken:
     """A token that is also set after so many seconds."""
     deadline = Deadline(seconds)
     return LinkedToken(cancel, lambda: deadline.is_over)
+
+
+def awaited(call: Callable[[], _T], stop: Callable[[], None], seconds: float | None = None) -> _T:
+    """What ``call`` returns or raises: for calls that nothing can interrupt. It runs in a thread of its own,
+    which is left to itself when ``stop``, called regularly, raises, or after ``seconds`` (TimeoutError)."""
+    from concurrent.futures import Future, wait  # most searches need no such call
+
+    future: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
+            future.set_exception(error)
+
+    stop()
+    threading.Thread(target=run, name="openclaw-mem-awaited", daemon=True).start()
+    deadline = Deadline(seconds)
+    while not wait([future], min(deadline.left_s, _POLL_S)).done:
+        stop()
+        if deadline.is_over:
+            raise TimeoutError
+    return future.result()

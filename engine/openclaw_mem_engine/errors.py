@@ -7,7 +7,6 @@ returns; docs/json.md lists the codes, so they are stable.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 
 class OpenClawMemError(Exception):
@@ -55,11 +54,10 @@ class IndexUnavailable(OpenClawMemError):
 
 class IndexDamaged(IndexUnavailable):
     """The index file is not what it should be. It is derived data: it can be set aside and built anew (see
-    ``sync.coordinator.set_aside``). ``settings`` are those of an index that could not be opened; ``file`` is
-    the device and inode of the file in which the damage was found, where it is known."""
+    ``sync.coordinator.set_aside``). ``file`` is the device and inode of the file in which the damage was
+    found, where it is known."""
 
     repair = "`openclaw-mem doctor --fix` repairs it."
-    settings: Any = None
     file: tuple[int, int] | None = None
 
 

@@ -9,11 +9,11 @@ from dataclasses import fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.answer import Answer, Status, chain_of
+from openclaw_mem_engine.answer import Answer, Status, chain_of, known_status
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.config.knobs import configured_knobs, ranking_knobs
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.errors import IndexDamaged, UsageError
+from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.model import Excerpt, Fallback, Freshness, Note, Progress
 from openclaw_mem_engine.providers.factory import ProviderSet, ProviderState, fallback_of
 from openclaw_mem_engine.providers.faults import check_faults
@@ -86,8 +86,9 @@ class Memory(AbstractContextManager["Memory"]):
         reranker: Reranker | None = None,
     ) -> Memory:
         """Open the index (made empty when there is none). ``clock`` gives epoch seconds; ``resident`` keeps
-        vectors in memory and compares all vector spaces in each search; ``faults`` (see ``providers.faults``)
-        are simulated; ``reranker`` (closed with the memory) replaces that of the settings.
+        vectors in memory, compares all vector spaces in each search, and opens a memory without its index
+        where that is too damaged (see ``retrieval.unread``); ``faults`` (see ``providers.faults``) are
+        simulated; ``reranker`` (closed with the memory) replaces that of the settings.
 
         Raises ConfigError or UsageError for settings that cannot be used, IndexUnavailable."""
         check_faults(faults)
@@ -96,12 +97,8 @@ class Memory(AbstractContextManager["Memory"]):
         journal = Journal(settings, clock, kept=not faults)
         rest = resident, faults, expander_of(lineup.services.chat)
         context = BackendContext(settings, lineup.embedders, journal, clock, lambda: lineup.notes, *rest)
-        try:
-            with journal.opening():
-                backend = open_backend(settings.openclaw.backend, context)
-        except IndexDamaged as error:
-            error.settings = settings
-            raise
+        with journal.opening():
+            backend = open_backend(settings.openclaw.backend, context)
         return cls(backend, lineup, journal, knobs, compare=resident, reranker=reranker)
 
     def __exit__(self, *_error: object) -> None:
@@ -308,8 +305,9 @@ class Memory(AbstractContextManager["Memory"]):
         return self._lineup.services.states()
 
     def chain(self) -> tuple[ProviderState, ...]:
-        """Every provider and its state, full-text search at the end; empty for a backend that asks none."""
-        return self._chain(self._backend.status())
+        """Every provider and its state, full-text search at the end; empty for a backend that asks none. Of a
+        damaged index every number is 0."""
+        return self._chain(known_status(self._backend))
 
     def _chain(self, found: IndexStatus) -> tuple[ProviderState, ...]:
         if not self.capabilities.providers:

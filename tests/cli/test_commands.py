@@ -494,6 +494,12 @@ def test_an_emptied_workspace_is_called_kept_not_up_to_date(call: Call, world: W
     assert "\nthe workspace holds no notes any more: " in said
     said = call("status").out
     assert "excluded" not in said and "so does the next search" not in said
+    for option in ((), ("--changed",)):
+        said = call("files", *option).out
+        assert "up to date" not in said and "to sync" not in said
+        assert re.search(
+            r"^deleted +MEMORY\.md .* kept in the index until there are notes again$", said, re.M
+        )
 
 
 def test_notes_taken_in_by_an_option_are_kept_without_it(call: Call, world: World) -> None:

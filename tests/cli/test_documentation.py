@@ -1,8 +1,9 @@
 """README and docs: every block of code is run, every command is one that the parser takes, every link leads
 somewhere.
 
-The first word after the fence is the language. ``sh not run: REASON`` is only parsed; the same holds for
-commands that never end by themselves or need a terminal.
+The first word after the fence is the language. ``sh not run: REASON`` is only parsed: what installs, or needs
+a chat model, the program qmd or a git remote. The workbench is opened on a terminal and quit; ``watch``
+indexes one change and is ended by a signal.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import platformdirs.macos
 import platformdirs.unix
@@ -34,9 +35,14 @@ from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.config.sources import APP_NAME
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.providers import registry
+from openclaw_mem_engine.providers.local import model_file
 from openclaw_mem_themes import DEFAULT
-from support import postgres
+from support import local_models, postgres
 from support.commands import World, new_world
+from support.file_server import running_hub
+from support.local_models import needs_llama_cpp
+from support.terminals import Workbench
+from support.watching import ended
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -44,12 +50,19 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"]
 LANGUAGES = {"sh", "python", "toml", "json", "json5", "text"}
 JSON_PAGE = ROOT / "docs" / "json.md"
-#: Commands that would not come back, or need a terminal.
-ENDLESS = {"watch", "tui"}
+#: What opens the workbench, and what it shows then.
+WORKBENCH = {"tui": "to search.", "demo": "lesson 1 of 15"}
 #: Makes the environment in which this test runs; ``.ci/run`` does what it says.
 SETTING_UP = "pip install uv"
 #: Commands that show a change and ask on a terminal; without one they refuse to write.
-ASKING = {"remember", "undo", "curate"}
+ASKING = {"remember", "undo", "curate", "store"}
+#: Ids and numbers that stand for one of the reader's: the command that lists them, and which part of its
+#: answer is the id.
+YOURS: dict[str, tuple[list[str], Callable[[Any], object]]] = {
+    "3f9c01ab": (["curate"], lambda found: found["candidates"][0]["id"]),
+    "6f1c22ab": (["memories", "list"], lambda found: found[0]["id"]),
+    "12": (["undo", "--list"], lambda found: found[0]["id"]),
+}
 #: The beginning of one of our commands inside of a line of shell.
 _OURS = re.compile(r"(?<![/\w])openclaw-mem +([^|&;<>)\n]*)")
 
@@ -143,8 +156,10 @@ def test_every_block_does_what_it_shows(
     names: dict[str, object] = {}
     if page.name == "scale-out.md":  # its commands use the server of the tests
         on_server = postgres.variables() | {"OPENCLAW_MEM_STORE_OWNER": postgres.owner_address()}
+        on_server["OPENCLAW_MEM_STORE_AGENT"] += "/{agent}"
         for name, value in on_server.items():
             monkeypatch.setenv(name, value)
+        assert run(["index", "--agent", "ops", "--workspace", "notes", "--include", "*.md"]) == 0
     for block in blocks_of(page):
         at = f"{block.page}:{block.line}"
         assert block.language in LANGUAGES, f"{at}: a language among {sorted(LANGUAGES)} is missing"
@@ -155,7 +170,7 @@ def test_every_block_does_what_it_shows(
         elif block.language == "python":
             exec(compile(block.text, at, "exec"), names)
         elif block.language == "sh":
-            run_shell(block, at, environ, capsys)
+            run_shell(block, at, home, environ, capsys)
 
 
 def load_with(home: World, name: str, text: str) -> None:
@@ -177,7 +192,9 @@ def load_with(home: World, name: str, text: str) -> None:
         pyjson5.decode(text)
 
 
-def run_shell(block: Block, at: str, environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def run_shell(
+    block: Block, at: str, home: World, environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """Plain calls of the command in this process, all else by bash."""
     subprocess.run(["bash", "-n"], input=block.text.encode(), check=True)
     for found in _OURS.finditer(re.sub(r"(^|\s)#.*", "", block.text.replace("\\\n", " "), flags=re.M)):
@@ -193,11 +210,49 @@ def run_shell(block: Block, at: str, environ: dict[str, str], capsys: pytest.Cap
         return
     for line in lines:
         argv = plain(line)
-        if argv and argv[0] not in ENDLESS:
-            code = run(argv)
+        if argv and argv[0] in WORKBENCH and "--print-workspace" not in argv:
+            if block.page != "README.md":  # which has one of them too
+                opened_and_quit(home, argv, environ)
+        elif argv and argv[0] == "watch":
+            watched(home, argv, environ)
+        elif argv:
+            code = run([yours(word, capsys) for word in argv])
             said = capsys.readouterr()
             asked = argv[0] in ASKING and "needs confirmation" in said.err
             assert code == (2 if asked else 0), f"{at}: {line}\n{said.out}{said.err}"
+
+
+def yours(word: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """A word of a command, or what this user has in place of an id that stands for one."""
+    if word not in YOURS:
+        return word
+    listing, chosen = YOURS[word]
+    assert run([*listing, "--json"]) == 0
+    return str(chosen(json.loads(capsys.readouterr().out)))
+
+
+def opened_and_quit(home: World, argv: list[str], environ: dict[str, str]) -> None:
+    """The workbench opens on a terminal, and ``q`` ends it."""
+    query = [word for word in argv[1:2] if not word.startswith("-")]
+    faults = argv[argv.index("--fault") + 1 :] if "--fault" in argv else []
+    with Workbench(home, argv, environ) as opened:
+        opened.shows(*(query or faults or [WORKBENCH[argv[0]]]))
+        opened.press("escape")
+        opened.shows("q quit")
+        opened.press("q")
+        assert opened.exit_code() == 0
+
+
+def watched(home: World, argv: list[str], environ: dict[str, str]) -> None:
+    """It indexes a note that is written meanwhile, and a signal ends it."""
+    note = home.home / ".openclaw" / "workspace" / "memory" / "watched.md"
+    with ended(home.start(*argv, env=environ)) as running:
+        assert "watching" in running.text()
+        note.write_text("# Watched\n\nThe heron is back.\n")
+        while note.name not in (line := running.text()):
+            assert line, "it ended"
+    note.unlink()
+    assert running.process.returncode == 0, "SIGTERM"
 
 
 def plain(line: str) -> list[str] | None:
@@ -367,6 +422,29 @@ def test_the_git_hook_of_the_recipe_replaces_none(home: World, environ: dict[str
     subprocess.run(["bash", "-euo", "pipefail"], input=text, env=environ, check=True, text=True)
     assert (hooks / "post-merge").read_text() == "#!/bin/sh\n"
     assert "openclaw-mem index" in (hooks / "post-commit").read_text()
+
+
+@needs_llama_cpp[0]
+@needs_llama_cpp[1]
+def test_the_recipe_of_a_local_model_but_for_its_installation(
+    tmp_path: Path,
+    environ: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blocks = blocks_of(ROOT / "docs" / "recipes.md")
+    (text,) = (block.text for block in blocks if "model download" in block.text)
+    installs, *calls = text.splitlines()
+    assert installs.startswith("uv tool install '.[local]'")
+    monkeypatch.setenv("OPENCLAW_MEM_HOME", str(tmp_path / "data"))
+    with running_hub(local_models.bert(tmp_path / "tiny.gguf").read_bytes()) as hub:
+        monkeypatch.setattr(model_file, "HUB", hub.base_url)
+        for call in calls:
+            assert run(plain(call) or []) == 0, call
+    capsys.readouterr()
+    assert run(["status", "--provider", "local", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert status["provider"] == "local" and status["vectors"] == status["chunks"] > 0
 
 
 def test_every_exit_code_is_documented() -> None:

@@ -23,15 +23,14 @@ from openclaw_mem_engine.notes.edit import NoteEdit, appended
 from openclaw_mem_engine.notes.editor import KEEP_EDITS, NoteEditor
 from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
 from support.kills import killed_at
-from support.memories import settings_for
+from support.memories import empty_workspace
 
 DAY = "memory/2026-02-14.md"
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    (tmp_path / "ws" / "memory").mkdir(parents=True)
-    return settings_for(tmp_path / "ws", tmp_path)
+    return empty_workspace(tmp_path)
 
 
 def _note(settings: Settings, path: str) -> Path:

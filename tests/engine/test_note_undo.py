@@ -17,7 +17,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import NoteChanged, UsageError
 from openclaw_mem_engine.notes.edit import NoteEdit, reverted
 from openclaw_mem_engine.notes.editor import NoteEditor
-from support.memories import settings_for
+from support.memories import empty_workspace
 
 DAY, OTHER = "memory/2026-02-14.md", "memory/2026-02-15.md"
 #: Why an undo is refused that would have to guess.
@@ -26,8 +26,7 @@ UNCLEAR = "what that changed is not as it left it, or other lines are like it"
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    (tmp_path / "ws" / "memory").mkdir(parents=True)
-    return settings_for(tmp_path / "ws", tmp_path)
+    return empty_workspace(tmp_path)
 
 
 def _note(settings: Settings, path: str) -> Path:

@@ -24,6 +24,7 @@ from test_provider_remote import (
     texts_for,
 )
 
+from openclaw_mem_engine import cancellation
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.providers.base import BadAnswer, RequestFailed
 from openclaw_mem_engine.providers.remote.transport import MAX_ANSWER_BYTES, RetryPolicy
@@ -181,9 +182,7 @@ def test_tls_is_spoken_and_checked(certificate: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_request_that_fails_because_it_is_closed_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from openclaw_mem_engine.providers.remote import http_client
-
-    monkeypatch.setattr(http_client, "_POLL_S", 60.0)  # the failure is seen before the flag is looked at
+    monkeypatch.setattr(cancellation, "_POLL_S", 60.0)  # the failure is seen before the flag is looked at
     with running_server(forever=faulty.drip()) as server:
         embedder = embedder_for(server)
         closed_when_asked(server, embedder)

@@ -157,55 +157,55 @@ def test_false_friends_stay(text: str) -> None:
 
 
 HOSTILE: dict[str, Any] = {
-    "schemes": "://" * 60_000,
-    "users": "://a:" * 40_000,
-    "colons": "://" + ":" * 200_000,
-    "ats": "://:" + "@" * 200_000 + "/",
-    "json names": '"' + "token" * 40_000,
-    "json quotes": '"token' * 30_000,
-    "web tokens": "eyJ" + "aaaaaaaa-eyJ" * 16_000,
-    "web token parts": "eyJaaaaaaaa." * 16_000,
-    "gitlab": "glpat-" * 33_000,
-    "gitlab dashes": "glpat-" + "-" * 200_000,
-    "sendgrid": "SG." * 60_000 + "a" * 20,
-    "discord": "M" * 200_000,
-    "discord dots": ("M" * 24 + ".") * 8_000,
-    "basics": "Basic " * 33_000,
-    "basic letters": "Basic " + "a" * 200_000,
-    "users of curl": " -u " * 50_000,
-    "user of curl": "-u " + "a" * 200_000,
-    "secrets": "secret" * 33_000,
-    "secret blanks": "secret " * 28_000,
-    "aws": "AKIAIOSFODNN7EXAMPLE " * 9_000,
-    "signatures": "?sig=" * 40_000,
-    "headers": "Authorization:" * 14_000,
-    "header blanks": "Authorization" + " " * 200_000,
-    "hooks": "discord.com/api/webhooks/" + "1" * 200_000,
-    "prefixes": "key-hf_sk_live_" * 13_000,
-    "lines of keys": "\n+-> a1A" * 3_000 + ("+" * 70 + "\n") * 3_000,
-    "long name": "A" * 200_000,
-    "names": "KEY" * 70_000,
-    "blank run": "KEY" + " " * 200_000,
-    "blank run after": "KEY=" + " " * 200_000,
-    "open quotes": 'KEY="' * 40_000,
-    "open value": 'KEY="' + "a" * 200_000,
-    "json": '"token":' * 25_000 + '"' + "a" * 200_000,
-    "begin": "-----BEGIN PRIVATE KEY-----" * 8_000,
-    "begin names": "-----BEGIN " + "PRIVATE KEY " * 20_000,
-    "digits": "1" * 200_000 + ":",
-    "dashes": "sk-" + "-" * 200_000,
-    "bearer": "Bearer " + "=" * 200_000,
-    "bearers": "Bearer " * 30_000,
+    "schemes": "://" * 30_000,
+    "users": "://a:" * 20_000,
+    "colons": "://" + ":" * 100_000,
+    "ats": "://:" + "@" * 100_000 + "/",
+    "json names": '"' + "token" * 20_000,
+    "json quotes": '"token' * 15_000,
+    "web tokens": "eyJ" + "aaaaaaaa-eyJ" * 8_000,
+    "web token parts": "eyJaaaaaaaa." * 8_000,
+    "gitlab": "glpat-" * 16_500,
+    "gitlab dashes": "glpat-" + "-" * 100_000,
+    "sendgrid": "SG." * 30_000 + "a" * 20,
+    "discord": "M" * 100_000,
+    "discord dots": ("M" * 24 + ".") * 4_000,
+    "basics": "Basic " * 16_500,
+    "basic letters": "Basic " + "a" * 100_000,
+    "users of curl": " -u " * 25_000,
+    "user of curl": "-u " + "a" * 100_000,
+    "secrets": "secret" * 16_500,
+    "secret blanks": "secret " * 14_000,
+    "aws": "AKIAIOSFODNN7EXAMPLE " * 4_500,
+    "signatures": "?sig=" * 20_000,
+    "headers": "Authorization:" * 7_000,
+    "header blanks": "Authorization" + " " * 100_000,
+    "hooks": "discord.com/api/webhooks/" + "1" * 100_000,
+    "prefixes": "key-hf_sk_live_" * 6_500,
+    "lines of keys": "\n+-> a1A" * 1_500 + ("+" * 70 + "\n") * 1_500,
+    "long name": "A" * 100_000,
+    "names": "KEY" * 35_000,
+    "blank run": "KEY" + " " * 100_000,
+    "blank run after": "KEY=" + " " * 100_000,
+    "open quotes": 'KEY="' * 20_000,
+    "open value": 'KEY="' + "a" * 100_000,
+    "json": '"token":' * 12_500 + '"' + "a" * 100_000,
+    "begin": "-----BEGIN PRIVATE KEY-----" * 4_000,
+    "begin names": "-----BEGIN " + "PRIVATE KEY " * 10_000,
+    "digits": "1" * 100_000 + ":",
+    "dashes": "sk-" + "-" * 100_000,
+    "bearer": "Bearer " + "=" * 100_000,
+    "bearers": "Bearer " * 15_000,
 }
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_text_is_masked_in_linear_time(text: str) -> None:
-    # A quadratic pattern needs minutes for these; the bound leaves a linear one a tenfold of room.
+    # A quadratic pattern needs ten seconds for these; the bound leaves a linear one a tenfold of room.
     start = time.process_time()
     redact(text)
     credentials(text)
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 3
 
 
 SECRET = SHAPES["gitlab"][1]

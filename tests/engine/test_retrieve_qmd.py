@@ -297,7 +297,11 @@ def test_a_damaged_index_is_replaced(tmp_path: Path) -> None:
     settings.index_path.write_bytes(head + b"x" * 9000)
     with pytest.raises(IndexDamaged) as caught:
         Memory.open(settings)
-    set_aside(caught.value.settings, caught.value)
+    with Memory.open(settings, resident=True) as memory:
+        assert memory.chain(), "providers are known without an index"
+        with pytest.raises(IndexDamaged):
+            memory.paths()
+    set_aside(settings, caught.value)
     with Memory.open(settings) as memory:
         memory.sync()
         assert memory.search("router").hits[0].path == "memory/2026-02-20.md"

@@ -14,7 +14,7 @@ import pytest
 
 from openclaw_mem_engine.model import Space, text_hash
 from openclaw_mem_engine.stores.sqlite.files import set_aside
-from openclaw_mem_engine.stores.sqlite.repair import save_embeddings
+from openclaw_mem_engine.stores.sqlite.repair import readable_embeddings, save_embeddings
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
 from support.stores import FINGERPRINT, Vector, unit
 
@@ -133,3 +133,15 @@ def test_what_was_set_aside_stays_as_it_was(tmp_path: Path) -> None:
     before = copy.read_bytes()
     assert save_embeddings(copy, tmp_path / "new.sqlite") == 1
     assert copy.read_bytes() == before
+
+
+def test_what_a_repair_saves_is_counted_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "main.sqlite"
+    vectors = filled(path, 400)
+    assert readable_embeddings(path) == (402, 402)
+    assert readable_embeddings(path, most_s=-1.0) is None, "not known in time"
+    assert readable_embeddings(path, of_qmd=True) == (0, None), "they are not taken over"
+    damage(path, pages_of(path, "leaf")[-1:], random.Random(3))
+    counted = readable_embeddings(path)
+    assert counted is not None and 0 < counted[0] < 402
+    assert counted[0] == saved_from(path, vectors)

@@ -22,15 +22,14 @@ from openclaw_mem_engine.timeline.merge import TimelineReader, missed_flushes, r
 from openclaw_mem_engine.timeline.model import Curve, Moment, Session, sparkline
 from openclaw_mem_engine.timeline.records import Scan
 from support.flushes import PROMPT, Talk, save_index
-from support.memories import settings_for
+from support.memories import empty_workspace
 
 LINE = 176_000
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    (tmp_path / "ws/memory").mkdir(parents=True)
-    return settings_for(tmp_path / "ws", tmp_path, OPENCLAW_STATE_DIR=str(tmp_path / "state"))
+    return empty_workspace(tmp_path, OPENCLAW_STATE_DIR=str(tmp_path / "state"))
 
 
 def folder(settings: Settings) -> Path:

@@ -14,15 +14,14 @@ from openclaw_mem_engine.timeline.merge import read_timeline
 from openclaw_mem_engine.timeline.model import Moment, Timeline
 from openclaw_mem_engine.timeline.writes import Difference, by_file_and_day, difference
 from support.flushes import START, Talk
-from support.memories import settings_for
+from support.memories import empty_workspace
 
 DAY = "memory/2026-02-14.md"
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    (tmp_path / "ws/memory").mkdir(parents=True)
-    return settings_for(tmp_path / "ws", tmp_path, OPENCLAW_STATE_DIR=str(tmp_path / "state"))
+    return empty_workspace(tmp_path, OPENCLAW_STATE_DIR=str(tmp_path / "state"))
 
 
 def git(settings: Settings, *arguments: str, at: float = 0.0) -> None:

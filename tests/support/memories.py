@@ -29,6 +29,12 @@ def settings_for(workspace: Path, home: Path, **environ: str) -> Settings:
     )
 
 
+def empty_workspace(root: Path, **environ: str) -> Settings:
+    """The settings of a workspace below ``root`` with a folder for daily notes, and no note yet."""
+    (root / "ws" / "memory").mkdir(parents=True)
+    return settings_for(root / "ws", root, **environ)
+
+
 def open_memory(
     workspace: Path,
     home: Path,

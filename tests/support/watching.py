@@ -49,10 +49,17 @@ class Running:
 
 @contextmanager
 def watch(world: World, *argv: str, settings: str = QUICK) -> Iterator[Running]:
+    """The command on the workspace of ``world``."""
     own = world.home / ".config" / "openclaw-mem" / "config.toml"
     own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text(settings)
-    process = world.start("watch", "--workspace", str(world.workspace), *argv)
+    with ended(world.start("watch", "--workspace", str(world.workspace), *argv)) as running:
+        yield running
+
+
+@contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Iterator[Running]:
+    """A ``watch`` that is ended by SIGTERM."""
     running = Running(process)
     try:
         yield running

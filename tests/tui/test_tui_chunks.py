@@ -14,6 +14,7 @@ from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
+from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
 from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -122,6 +123,14 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             facts = " ".join(shown(screen, "#facts").split())
             assert "kept (P drops it): the workspace holds no notes any more" in facts
             assert "drop gone" in keys.text  # type: ignore[attr-defined]
+            assert "− deleted" in screen.files.text and "up to date" not in screen.files.text
+            detail = " ".join(screen.detail.text.split())
+            assert "− deleted: searches still find it" in detail and "next sync" not in detail
+            kept = "the index is kept: the workspace holds no notes any more"
+            await press(pilot, "r")
+            assert kept in shown(screen, "#status") and "to sync" not in shown(screen, "#facts")
+            status = lab(pilot.app).status_line.draw(120)  # type: ignore[arg-type]
+            assert status[0][0].role == "warn" and "stale" in text_of(status[0])
             await press(pilot, "P")
             assert isinstance(pilot.app.screen, ConfirmScreen)
             assert "87 files with 102 chunks are removed" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]

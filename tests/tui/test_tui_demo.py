@@ -92,17 +92,39 @@ async def test_keys_work_while_the_demo_opens(tmp_path: Path, keys: str, query: 
             assert screen.search.view.query == "heron", "it replaces the query of the lesson"
 
 
-async def test_each_lesson_says_which_run_is_shown_on_a_small_screen_too(tmp_path: Path) -> None:
+async def test_each_lesson_has_its_number_and_most_the_run_shown_on_a_small_screen_too(
+    tmp_path: Path,
+) -> None:
     guide = world.make.demo_guide()
     async with running(tmp_path, world.SMALL, demo=guide) as (pilot, screen):
         swapped = 0
-        for _ in guide:
-            view = screen.search.view
-            if view.baseline_knobs != view.knobs and not view.other_backend:
-                assert " now: " in screen.lesson.text
-                swapped += 1
+        for number in range(len(guide)):
+            title = screen.lesson.text.splitlines()[0]
+            assert (
+                f"  lesson {number + 1} of {len(guide)}" in title or f"  {number + 1}/{len(guide)}" in title
+            )
+            swapped += " · now: " in title
             await press(pilot, "]")
         assert swapped > len(guide) // 2
+
+
+async def test_no_title_of_a_group_is_the_last_line_in_sight(tmp_path: Path) -> None:
+    async with running(tmp_path, world.SMALL, demo=world.make.demo_guide()) as (pilot, screen):
+        await press(pilot, *"]]]]]")  # six results fill the list
+        hits = screen.hits
+
+        def shown() -> list[str]:
+            return [hits.render_line(y).text.strip() for y in range(hits.size.height)]
+
+        assert shown()[-2].startswith("6 ") and not shown()[-1], "the title is the next line"
+        await press(pilot, *"jjjjjj")
+        assert any(text.startswith("not returned: 11") for text in shown()) and shown()[-1].startswith(
+            "▌  7 "
+        )
+        await press(pilot, "d")
+        assert any("not returned · d shows them" in text for text in shown()), (
+            "without rows it is all there is"
+        )
 
 
 async def test_one_key_swaps_the_run_and_its_baseline(tmp_path: Path) -> None:
@@ -163,6 +185,7 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
         await press(pilot, "g")
         assert "above" not in frame(screen.hits)
 
+        signs = set[str]()
         for _ in range(12):
             await press(pilot, "right_square_bracket")
             view = screen.search.view
@@ -175,6 +198,9 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
                 assert found is not None and quote in found.text
             assert view.trace.returned or "Nothing" in screen.answer.text
             assert not screen.search.activity.trouble
+            signs.add(sign := screen.status_line.draw(120)[0][0].role)
+            assert (sign == "warn") == screen.notes.text.startswith(" ! "), "the worst that holds"
+        assert signs == {"good", "warn"}
 
 
 @pytest.mark.parametrize("size", [SMALL, (60, 20)])

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
 from support import postgres
-from support.damage import alter, indexed, looked, zero
+from support.damage import alter, indexed, zero
 from support.memories import settings_for, write_notes
 
 
@@ -335,10 +335,6 @@ async def test_a_new_size_is_taken_on_a_machine_that_stops_the_process_for_a_mom
         assert screen.size == LARGE
 
 
-def damaged_at_once(index: Path) -> None:
-    index.write_bytes(b"nothing of the kind" * 500)
-
-
 def damaged_pages(index: Path) -> None:
     data = index.read_bytes()
     index.write_bytes(data[:8192] + b"\xa5" * (len(data) - 8192))
@@ -394,35 +390,6 @@ async def test_damaged_vectors_are_said_once_and_repaired_with_the_key_that_is_n
         assert "fresh" in screen.query_one("#status").text  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("damage", [damaged_at_once, damaged_pages])
-async def test_a_damaged_index_is_rebuilt_from_here(damage: Callable[[Path], None], tmp_path: Path) -> None:
-    settings = indexed(tmp_path)
-    damage(settings.index_path)
-    app = Workbench(lambda faults: Memory.open(settings, resident=True, faults=faults))
-    async with app.run_test(size=LARGE) as pilot:
-        await until(pilot, lambda: lab(app).search.activity.trouble != "")
-        await pilot.press("escape", "3")
-        await until(pilot, lambda: isinstance(app.screen, IndexScreen))
-        if damage is damaged_at_once:
-            nothing = " ".join(index_screen(app).doctor.text.split())
-            assert nothing == "The index cannot be opened: there is nothing to check."
-            said = " ".join(shown(index_screen(app), "#facts").split())
-            assert "F repairs it" in said and "openclaw-mem" not in said.partition("File:")[0]
-        bottom = index_screen(app).query_one(KeyBar).text
-        assert "F repair" in bottom and "sync" not in bottom and "rebuild" not in bottom
-        await press(pilot, "c", "R")
-        assert "reading the index" not in shown(index_screen(app), "#status")
-        assert "is damaged" in shown(index_screen(app), "#facts")
-        await pilot.press("F")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
-        await pilot.press("enter")
-        await until(pilot, lambda: settings.index_path.with_name("main.sqlite.damaged").exists())
-        await until(pilot, lambda: lab(app).search.activity.phase == "ready")
-        await settled(pilot)
-        assert "cannot be opened" not in index_screen(app).doctor.text
-    assert looked(settings, deep=True).errors == 0
-
-
 def test_failed_checks_differ_by_severity_in_more_than_colour() -> None:
     for severity, mark in (("error", "✗"), ("warning", "!")):
         found = Outcome()
@@ -469,8 +436,8 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         if screen.presenter.state.report is clean:
             assert "before the damage" in str(screen.doctor.border_title)
         await press(pilot, "c", "5")
-        said = pilot.app.screen.query_one("#facts", Pane).text.strip()
-        assert said == "This needs the index, which is damaged. F repairs it."
+        said = pilot.app.screen.query_one("#facts", Pane).text
+        assert "are not known: the index is damaged; F repairs it." in " ".join(said.split())
         await press(pilot, "3")
         assert "error" in str(screen.doctor.border_title)
         await press(pilot, "F")

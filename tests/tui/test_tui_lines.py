@@ -325,9 +325,11 @@ def test_an_expected_passage_that_does_not_fit_names_the_key_that_shows_all_of_i
 def test_the_sign_is_the_state_whatever_was_said_last() -> None:
     said, sound = Activity(phase="ready", said="wrote x.json"), world.view()
     assert status.status(sound, said, 100)[0].role == "good"
-    degraded = state.answered(sound, replace(world.pool(), fallback=Fallback("openai", "401")))
-    assert status.status(degraded, said, 100)[0].role == "warn"
+    degraded = world.view(notes=(Note("embedding-failed", "BM25 only: 401", "warning"),))
+    for now in said, replace(said, said=""):
+        assert status.status(degraded, now, 100)[0].role == "warn"
     assert status.status(sound, replace(said, trouble="the index is damaged"), 100)[0].role == "warn"
+    assert status.status(sound, replace(said, freshness=Freshness("stale", 1, 0.0)), 100)[0].role == "warn"
     failed = status.status(state.failed(sound, "the search failed"), said, 100)
     assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad")
     found = status.status(sound, replace(said, errors=1), 100)
@@ -442,3 +444,19 @@ def test_a_failure_that_the_last_sync_has_met_is_said_once() -> None:
     assert first.startswith(" ! The index was not rebuilt: ollama") and first.rstrip().endswith("… ! all")
     assert second.startswith(" ! Something else is wrong.")
     assert trouble in texts(status.messages(view, activity, 999))
+
+
+def test_a_text_without_room_ends_with_a_whole_sentence_or_clause() -> None:
+    damaged = spans.line(
+        " ! The index is damaged. F repairs it. No note is touched. File: /long/path/index.sqlite"
+    )
+    assert (
+        spans.text_of(spans.cut(damaged, 74))
+        == " ! The index is damaged. F repairs it. No note is touched. … ! all"
+    )
+    late = spans.line(" ! Done. What follows is most of the text, and stays as far as there is room for it")
+    assert spans.text_of(spans.cut(late, 60)).startswith(" ! Done. What follows is most of the text")
+    hint = spans.line(" w says why a chunk is not returned, and what would return it.")
+    for cells, shown in ((80, "return it."), (62, "return it."), (61, "not returned"), (35, "not returned")):
+        assert spans.text_of(spans.clauses(hint, cells)).endswith(shown)
+    assert spans.clauses(hint, 34) == ()

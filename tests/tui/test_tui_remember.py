@@ -22,8 +22,10 @@ from openclaw_mem_engine.config.sources import UserFolders
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.state.workbench import WorkbenchState
 from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.search import remembered
 from openclaw_mem_tui.features.search.screen import SearchScreen
+from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import Choices, ConfirmScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -159,10 +161,12 @@ async def test_a_configuration_that_cannot_be_written_is_said(tmp_path: Path) ->
         assert "its own settings" in screen.search.activity.said
 
 
-async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
+async def test_a_session_continues_and_is_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memo = WorkbenchState(tmp_path / "data", "main", tmp_path / "workspace")
     async with running(tmp_path) as (pilot, screen):
-        assert screen.search.continued == "" and pilot.app.focused is screen.query_line
+        assert "Continue" not in screen.hits.text and pilot.app.focused is screen.query_line
         memo.write({"queries": ["of another window"]}, {})
         assert [query for query, _ in screen.search.start_page.suggestions] == [
             "Router moved",
@@ -186,17 +190,51 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         assert screen.search.view.query == "Backup of the NAS" and screen.search.view.answers
         await press(pilot, "/", *"router", "enter")
         assert screen.search.view.query == "router", "a new query, not more of the last one"
-        await press(pilot, "b", "i", *" cellar", "enter")
+        await press(pilot, ":", *"pin this", "enter", "i", *" cellar", "enter")
         screen.tune(screen.search.view.knobs.set({"decay": True, "vector_weight": 0.6}))
         pilot.app.theme = "claw-light"
-        await press(pilot, ":", *"pin this", "enter", "3")
+        await press(pilot, "3")
     assert memo.path.stat().st_mode & 0o777 == 0o600
     kept = json.loads(memo.path.read_text())
     assert kept["queries"] == ["of another window", "Router moved", "Backup of the NAS", "router cellar"]
     assert kept["theme"] == "claw-light" and kept["query"] == "router cellar"
 
+    assert kept["baseline"]["query"] == "router" and kept["screen"] == "index"
     async with running(tmp_path) as (pilot, screen):
-        assert pilot.app.focused is screen.hits and pilot.app.theme == "claw-light", "where keys are keys"
+        view = screen.search.view
+        assert not (view.query or view.changed_knobs() or view.pin), "fresh, unless it is continued"
+        assert pilot.app.theme == "claw-light" and pilot.app.focused is screen.query_line
+        offered = "▌ Continue: router cellar  "
+        assert "From your last session and your notes  enter asks one" in screen.hits.text
+        assert offered in screen.hits.text and "enter continue" in screen.query_one(KeyBar).text
+        assert "2 knobs · baseline · 3 index" in screen.hits.text
+        await pilot.resize_terminal(*SMALL)
+        await settled(pilot)
+        assert "2 knobs · baseline · 3 index" in screen.hits.text, "not cut"
+        await press(pilot, "f1")
+        assert "a session begins fresh" in " ".join(
+            pilot.app.screen.query_one("#help-about", Pane).text.split()
+        )
+        await press(pilot, "escape", *"nas", "enter", "0")
+        assert offered in screen.hits.text, "it is still there"
+        synced = held(monkeypatch, screen.search.service, "sync")
+        screen.resync(Job())
+        await until(pilot, lambda: screen.search.activity.phase == "syncing")
+        assert offered in screen.hits.text, "also while a sync runs"
+        synced.set()
+        await settled(pilot)
+    kept_again = json.loads(memo.path.read_text())
+    assert {**kept_again, "queries": kept["queries"]} == kept, "a session about nothing leaves it"
+
+    async with running(tmp_path) as (pilot, screen):
+        await press(pilot, "enter")
+        assert isinstance(pilot.app.screen, IndexScreen), "the screen that was left"
+        assert (
+            "continued: the query · 2 knobs · baseline (0 starts over)"
+            in pilot.app.screen.query_one("#status", Pane).text
+        )
+        await press(pilot, "1")
+        assert pilot.app.focused is screen.hits, "where keys are keys"
         await press(pilot, "/", "/")
         assert screen.query_line.value == "router cellar", (
             "the key of the line, not the text that replaces it"
@@ -207,16 +245,12 @@ async def test_a_session_continues_and_is_started_anew(tmp_path: Path) -> None:
         view = screen.search.view
         assert view.query == "router cellar" == screen.query_line.value and view.answers
         assert set(view.changed_knobs()) == {"decay", "vector_weight", "bm25_weight"}
-        assert view.baseline is not None and view.baseline.name == "default", (
-            "a pinned run ends with its session"
-        )
-        assert (
-            "continued: the query · 2 knobs changed (/ asks another, 0 starts over)"
-            in screen.search.continued
-        )
+        assert view.baseline is not None and view.baseline_name == "pinned knobs"
+        assert view.pin is not None and view.pin.query == "router" and view.pin.knobs == view.defaults
+        assert view.pin.trace.query == "router" and view.pin.trace.returned
         assert screen.search.history.queries[-1] == "router cellar"
         await press(pilot, "z")
-        assert "there is no step of a knob or a fault; U resets the knobs" in screen.search.activity.said
+        assert "no step of a knob or a fault to undo; U resets the knobs" in screen.search.activity.said
         await press(pilot, "0")
         view = screen.search.view
         assert not view.query and not view.changed_knobs() and view.pin is None
@@ -357,8 +391,9 @@ async def test_the_run_before_an_edit_is_the_baseline(
         assert "the baseline instead of the pinned run (B" in screen.search.activity.said
         await press(pilot, "escape")
     async with running(tmp_path) as (pilot, screen):
-        assert "baseline" not in screen.search.continued, "a run is not remembered, and its knobs are these"
-        assert screen.search.view.baseline_name == "default"
+        assert "baseline" not in screen.hits.text, "the run before an edit cannot be run again"
+        await press(pilot, "enter")
+        assert screen.search.view.answers and screen.search.view.baseline_name == "default"
         await press(pilot, "/", *"postgres")
         assert screen.search.view.query == "postgres" == screen.query_line.value, "instead of the last query"
 
@@ -419,7 +454,7 @@ async def test_the_key_of_the_editor_before_the_first_results_opens_the_first_of
         assert screen.search.view.query == "printer" and screen.search.activity.said != "true closed"
 
 
-async def test_a_repair_at_the_start_is_said_before_what_continues(tmp_path: Path) -> None:
+async def test_a_repair_at_the_start_is_said_and_the_session_can_be_continued(tmp_path: Path) -> None:
     async with running(tmp_path) as (pilot, screen):
         await press(pilot, *"router", "enter")
     index = settings_in(tmp_path).index_path
@@ -433,4 +468,5 @@ async def test_a_repair_at_the_start_is_said_before_what_continues(tmp_path: Pat
         await settled(pilot)
         status = pilot.app.screen.query_one("#status", Pane).text
         assert status.startswith(" ● indexed in ") and "is kept" in screen.search.activity.said
-        assert "continued: the query" in screen.search.activity.said
+        await press(pilot, "1", "/", "enter")
+        assert "continued: the query" in screen.search.activity.said and screen.search.view.answers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -119,6 +120,22 @@ def test_what_the_doctor_found_in_an_index_ends_with_its_rebuild(tmp_path: Path)
             assert start_page.read(memory, 0.0).errors == 1, "a rebuild that was stopped changes nothing"
             end()
             assert start_page.read(memory, 0.0)[1:] == ("", 0, False)
+
+
+async def test_what_the_checks_of_this_session_find_is_on_the_start_page(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as (pilot, screen):
+        with closing(Journal(settings_in(tmp_path))) as journal:
+            journal.examined(DoctorReport((Finding("damaged", "error", "It is damaged."),), ()), 0.1)
+        for note in settings_in(tmp_path).workspace.rglob("*.md"):
+            note.unlink()
+        await press(pilot, "escape", "3", "c", "1")
+        said = " ".join(screen.hits.text.split())
+        assert re.search(r"doctor, [\d:]+: 0 errors, 1 warning\. 3 shows it", said), "not only in the log"
+        settings_in(tmp_path)  # writes them again
+        await press(pilot, "3", "R", "enter", "1")
+        assert not re.search(r"doctor, \d", screen.hits.text)
 
 
 def test_suggestions_are_of_daily_and_other_notes_and_differ_in_more_than_numbers(tmp_path: Path) -> None:

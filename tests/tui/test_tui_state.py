@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -267,3 +268,11 @@ def test_every_line_of_the_screen_table_is_a_folder_and_a_key(entry: ScreenEntry
     assert entry.name == screen.WHERE
     assert action.keys == entry.key and action.command == f"app.show('{entry.name}')"
     assert any(action.where == entry.name for action in ACTIONS)
+
+
+async def test_without_a_terminal_signals_stay_with_the_process(tmp_path: Path) -> None:
+    """Else Ctrl-C ends the process of the tests ten seconds later, whatever test runs then."""
+    ending = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in ending]
+    async with world.workbench(tmp_path).run_test():
+        assert [signal.getsignal(number) for number in ending] == before

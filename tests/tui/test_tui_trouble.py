@@ -29,9 +29,7 @@ from openclaw_mem_engine.ranking.pool import Pool
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.service import Service, Subject
-from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText, TextScreen
-from openclaw_mem_tui.widgets.edges import KeyBar
-from openclaw_mem_tui.widgets.line_view import Pane
+from openclaw_mem_tui.widgets.dialogs import HelpText, TextScreen
 
 SAMPLES = (
     "\x1b[31mrouter in red\x1b[0m",
@@ -164,48 +162,6 @@ async def test_an_index_that_cannot_be_opened_is_said_and_can_be_tried_again(tmp
         await settled(pilot)
         assert "heron" in screen.preview.text
         assert not screen.notes.display
-
-
-async def test_a_damaged_index_is_repaired_from_the_first_screen(tmp_path: Path) -> None:
-    app = Workbench(world.failing(IndexDamaged("The index file is damaged.")))
-    async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        screen = lab(app)
-        assert "esc F repairs." in screen.hits.text and "tries again" not in screen.hits.text
-        keys = screen.query_one(KeyBar).text
-        assert "help" in keys and "why not" not in keys and "baseline" not in keys, "they would do nothing"
-        await press(pilot, "escape", "H")
-        assert "H does nothing here" in screen.status_line.text
-        await press(pilot, "s")
-        assert "s does nothing here" in screen.status_line.text
-        assert screen.search.view.knobs == screen.search.view.defaults, "no knob is changed unseen"
-        assert screen.strip.text.startswith(" profile  not known: the index cannot be opened")
-        await press(pilot, "w")
-        assert "why not needs a query" in screen.status_line.text
-        await press(pilot, "r")
-        assert "the index is damaged: F repairs it" in screen.status_line.text
-        assert "F repair" in screen.query_one(KeyBar).text
-        await press(pilot, "F")
-        assert isinstance(app.screen, ConfirmScreen)
-
-
-async def test_every_screen_says_what_waits_for_a_damaged_index(tmp_path: Path) -> None:
-    damaged = IndexDamaged("The index is damaged. `openclaw-mem doctor --fix` repairs it.")
-    app = Workbench(world.failing(damaged), initial_query="heron")
-    async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        said = "This needs the index, which is damaged. F repairs it."
-        for key, panes in (("2", ("#link", "#last")), ("4", ("#facts",)), ("5", ("#facts",))):
-            await press(pilot, "escape", key)
-            for name in panes:
-                assert app.screen.query_one(name, Pane).text.strip().replace("\n", " ") == said, (key, name)
-            assert " r probe" not in app.screen.query_one(KeyBar).text
-        await press(pilot, "1")
-        first = lab(app).notes.text.splitlines()[0]
-        assert first.strip() == "! The index is damaged. F repairs it.", "the key once"
-        lab(app).action_focus_query()
-        await settled(pilot)
-        assert lab(app).notes.text.strip() == "! The index is damaged. esc F repairs it."
 
 
 async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) -> None:

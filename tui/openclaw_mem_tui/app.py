@@ -36,6 +36,7 @@ from openclaw_mem_tui.features.search.render.knobs import meaning
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
 from openclaw_mem_tui.render.choices import Choice
+from openclaw_mem_tui.render.damage import waiting, waits_in_short
 from openclaw_mem_tui.render.spans import ROLES
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
@@ -113,6 +114,8 @@ class Workbench(App[int]):
         self._choose_theme(again or usual, theme_folder)
         unused = (*refused_keys, *filter(None, [self.theme_trouble]))
         self.search.sync.update(unused=unused)
+        #: The screen of the table that is shown, or was when the application ended.
+        self._at = SCREENS[0].name
         #: Titles of the actions that were picked in the palette, the last one first.
         self._recent = left.recent
         #: What was configured, and what that gave.
@@ -152,10 +155,11 @@ class Workbench(App[int]):
     def get_default_screen(self) -> Screen[None]:
         return self.search_screen
 
-    def on_load(self) -> None:
-        """A signal that ends the process leaves the alternate screen first; exit code 128 + its number."""
-        if not self.is_headless:
-            ending.listen(self.exit)
+    async def run_async(self, **options: Any) -> int | None:
+        """A signal that ends the process leaves the alternate screen first; exit code 128 + its number. Here,
+        not in ``on_load``: there Textual does not know yet whether it runs without a terminal."""
+        ending.listen(self.exit)
+        return await super().run_async(**options)
 
     async def on_mount(self) -> None:
         # Keys that were typed before the first frame are in the queue of this application: without a focus
@@ -199,7 +203,7 @@ class Workbench(App[int]):
     def _session(self) -> Remembered:
         """What the next session may continue."""
         return replace(
-            to_remember(self.search),
+            to_remember(self.search, self._at if self._at != SCREENS[0].name else ""),
             recent=self._recent,
             theme=self.theme if self.theme != self._first_theme else "",
             usual_theme=self._usual_theme,
@@ -231,9 +235,10 @@ class Workbench(App[int]):
             self.search_screen.hits.focus()
         while len(self.screen_stack) > 1:
             self.pop_screen()
-        if name == SCREENS[0].name:
-            return
-        self.push_screen(self._built(name))
+        self._at = name
+        if name != SCREENS[0].name:
+            self.push_screen(self._built(name))
+        self._save_soon()
 
     def _built(self, name: str) -> WorkbenchScreen:
         """A screen of the table, shown or not."""
@@ -254,12 +259,18 @@ class Workbench(App[int]):
     def pop_screen(self) -> AwaitComplete:
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.forget_message()
+            if self._at == self.screen.WHERE:
+                self._at = SCREENS[0].name
+                self._save_soon()
         return super().pop_screen()
 
     async def _dispatch_action(self, namespace: DOMNode, action_name: str, params: Any) -> bool:
         # Every key, click and command that does something comes here.
         if isinstance(self.screen, WorkbenchScreen) and action_name not in _KEEP:
             self.screen.forget_message()
+            if action_name in waiting(self.search.activity):
+                self.screen.tell(waits_in_short(self.search.activity))
+                return True
         return await super()._dispatch_action(namespace, action_name, params)
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:

@@ -12,6 +12,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from openclaw_mem_engine import api
 from openclaw_mem_engine.api import Cancelled, IndexDamaged, OpenClawMemError
 
 if TYPE_CHECKING:
@@ -154,9 +155,12 @@ class MemoryThread:
         return self.memory
 
     async def open(self) -> None:
-        """Open the memory. Raises OpenClawMemError; may be called again after that."""
-        if self.memory is None:
+        """Open the memory; again after a failure, or while its index is damaged. Raises OpenClawMemError."""
+        before = self.memory
+        if before is None or api.damage_of(before.backend) is not None:
             self.memory = await call(self._queries, self._factory, self._damaged)
+            if before is not None:
+                await call(self._reads, before.close)
 
     async def read(self, work: Callable[[Memory], T]) -> T:
         """A short call that changes nothing."""

@@ -22,9 +22,9 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import status
+from openclaw_mem_tui.render.damage import waiting
 from openclaw_mem_tui.render.format import inert
 from openclaw_mem_tui.render.spans import Failed, Line, Reading
-from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top, tab_of
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.frames import Frames, frame_of, framed, key_hint, markup
@@ -151,7 +151,7 @@ class WorkbenchScreen(Screen[None]):
         still = self.NAMES_SCROLL or self.lower_pane.max_scroll_y <= 0
         idle = {f"show_{self.WHERE}", "filter" * (target is not None and not target.counted[1])}
         idle |= {"scroll_down" * still, "messages" * (not self.hides_details), "repair" * (not self.repairs)}
-        bar.show(where, self.idle_keys() | idle, self.first_keys())
+        bar.show(where, self.idle_keys() | idle | waiting(self.search.activity), self.first_keys())
         clears = "clear" * (target is not None and target.wanted != "")
         bar.rename(clears, "leave", "cancel")
         bar.rename(clears or "close" * (self.closes is not None), "quit")
@@ -294,10 +294,9 @@ class WorkbenchScreen(Screen[None]):
         self.app.push_screen(dialog, lambda said: self.remembered(said) if said else None)
 
     def remembered(self, said: str) -> None:
-        """A note was written: say so, and bring the index up to date where nothing watches the notes."""
+        """A note was written: say so, and bring the index up to date."""
         self.tell(said)
-        if not self.search.service.settings.sync.watch:
-            self.app.search_screen.resync(Job(tails=True))  # type: ignore[attr-defined]
+        self.app.search_screen.note_changed()  # type: ignore[attr-defined]
 
     def action_help(self) -> None:
         from openclaw_mem_tui.widgets.help import HelpScreen  # loaded when first shown

@@ -77,6 +77,11 @@ class Service:
         return self._healthy.memory is not None
 
     @property
+    def damage(self) -> IndexDamaged | None:
+        """Why the index of the open memory cannot be read at all."""
+        return api.damage_of(self._healthy.opened.backend)
+
+    @property
     def settings(self) -> api.Settings:
         """Before the memory is open those of the configuration, where that can be read again."""
         return self._healthy.opened.settings if self.is_open or self.reload is None else self.reload()
@@ -183,7 +188,11 @@ class Service:
             faulted = None
             if faults:
                 faulted = MemoryThread(lambda: self._opened(faults, backend), "openclaw-mem-faulted")
-                await _open(faulted)
+                try:
+                    await _open(faulted)
+                except api.IndexDamaged as damage:
+                    self.on_damage(damage)
+                    raise
             before, self._faulted, self.faults, self._backend = self._faulted, faulted, faults, backend
         if before is not None:
             self.run(before.close())
@@ -235,11 +244,18 @@ class Service:
         """The same for files beside the index, which can be read before the memory is open."""
         return await self._long["timeline"].run(partial(work, self.settings))
 
+    async def readable(self) -> tuple[int, int | None] | None:
+        """See ``readable_embeddings``; of the damaged configured index."""
+        from openclaw_mem_engine.api import readable_embeddings  # as below
+
+        path, of_qmd = self.settings.index_path, self.settings.qmd_in_process
+        return await self._long["doctor"].run(lambda stop: readable_embeddings(path, stop, of_qmd=of_qmd))
+
     async def set_aside(self, damage: IndexDamaged) -> str:
         """Replace a damaged index by one that holds its embeddings: the name of the damaged file now."""
         from openclaw_mem_engine.api import set_aside  # loads the index, which the first frame does not need
 
-        settings = damage.settings or self.settings
+        settings = self.settings
         damaged, _ = await self._long["doctor"].run(lambda _: set_aside(settings, damage))
         return str(damaged.name)
 
@@ -313,9 +329,11 @@ class Service:
 
 
 async def _open(memory: MemoryThread) -> None:
-    """Open it, or close what was made for it and raise why not."""
+    """Open it with its index, or close what was made for it and raise why not."""
     try:
         await memory.open()
+        if (damage := api.damage_of(memory.opened.backend)) is not None:
+            raise damage
     except BaseException:
         await memory.close()
         raise

@@ -18,7 +18,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED
-from openclaw_mem_tui.render.reports import Done, outcome, verified
+from openclaw_mem_tui.render.reports import Done, cause, embeddings, examined, outcome, verified
 from openclaw_mem_tui.render.spans import Failed
 from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
@@ -84,6 +84,8 @@ class SyncController(Presenter[Activity]):
         self._synced_at_start = False
         #: Whether the last report of the doctor has an error with which no sync can run.
         self._stuck = False
+        #: What the last checks of this session found (None: none has run), until the index is built anew.
+        self.examined: str | None = None
         #: What was done before a sync (an edit, a repair): said once more with what the next sync found.
         self.done = Done()
         #: Whether changes on disk are noticed by now, or watching is switched off.
@@ -146,6 +148,7 @@ class SyncController(Presenter[Activity]):
         found = next((each.text for each in report.findings if each.code == "damaged"), "")
         known = self.state.damage if report.errors else None
         self._stuck = any(each.code in api.UNWRITABLE for each in report.findings)
+        self.examined = examined(report, self.service.clock())
         self.update(errors=report.errors)
         self._set_damage(IndexDamaged(found) if found else known)
 
@@ -206,7 +209,9 @@ class SyncController(Presenter[Activity]):
             self.update(phase="ready", label="", left=None)
         if said:
             said, self.done = type(said)(self.done.around(said)), Done()  # one that failed still says so
-        calm = before if quietly else "the index is up to date"
+        emptied = self.state.freshness.emptied if self.state.freshness is not None else None
+        calm = f"the index is kept: {cause(emptied)}" if emptied else "the index is up to date"
+        calm = before if quietly else calm
         self.say(said or (DAMAGED if self.state.damage is not None else calm))
 
     async def _sync_once(self, job: Job) -> str:
@@ -232,7 +237,8 @@ class SyncController(Presenter[Activity]):
             return Failed(f"the {job.task} failed")
         await self.read_status()
         if job.force:
-            self.update(errors=0, damage=None)  # all of it is new
+            self.examined = ""  # all of it is new
+            self.update(errors=0, damage=None)
         elif self._stuck:
             self.update(errors=0)  # the report is older than this sync
         self._stuck = False
@@ -243,8 +249,11 @@ class SyncController(Presenter[Activity]):
         if report.incomplete:
             return Failed(fmt.join((outcome(report), report.shortfall), "; "))
         if job.force:
-            return f"rebuilt with {fmt.count(report.files, 'file')} in {report.seconds:.1f} s"
+            said = f"rebuilt with {fmt.count(report.files, 'file')} in {report.seconds:.1f} s"
+            return fmt.join((said, embeddings(report)), ", ")
         indexed = f"indexed in {report.seconds:.1f} s" if first and report.changed else ""
+        if indexed and self.done.then:  # after the repair of a damaged index
+            indexed = fmt.join((indexed, embeddings(report)), ", ")
         return indexed or outcome(report) or (verified(report) if job.verify else "")
 
     async def after_repair(self, said: str, *, rest: bool) -> None:

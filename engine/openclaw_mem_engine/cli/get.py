@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def run(arguments: Namespace) -> int:
     """Print lines of a note. The index takes no part: a note can be read while that is locked or lost."""
     from openclaw_mem_engine.workspace.opening import NoteRefused
-    from openclaw_mem_engine.workspace.reading import parse_location
+    from openclaw_mem_engine.workspace.reading import parse_location, past_end
 
     start = whole_number(arguments.start, "--from", 1)
     lines = whole_number(arguments.lines, "--lines", 1)
@@ -43,7 +43,7 @@ def run(arguments: Namespace) -> int:
     if not excerpt.found:
         say(f"There is no note {where.path}. {_near_names(settings, where.path)}")
     elif not excerpt.text and start is not None and start > excerpt.total_lines:
-        say(f"{excerpt.path} ends at line {excerpt.total_lines:,}: there is no line {start}.")
+        say(past_end(excerpt.path, excerpt.total_lines, start))
     if arguments.json:
         print_json(as_json(excerpt))
         return 0

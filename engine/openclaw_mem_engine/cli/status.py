@@ -225,7 +225,6 @@ def run_files(arguments: Namespace) -> int:
 
 def _file_lines(overview: Overview, rows: Sequence[FileRow], state: str) -> list[str]:
     """A table, and totals with the ``state`` of the index."""
-    from openclaw_mem_engine.inspection import FILES_WAITING
 
     cells, whole = [], [file for file in overview.freshness.excluded if file.of_workspace]
     for row in rows:
@@ -235,11 +234,10 @@ def _file_lines(overview: Overview, rows: Sequence[FileRow], state: str) -> list
         cells.append((row.words, one_line(row.path), chunks, _file_size(row), one_line(row.why)))
     counts = overview.counts
     text = f"{counted(counts.files, 'file')} with {counted(counts.chunks, 'chunk')} in the index"
-    waiting = overview.number(*FILES_WAITING)
     if state == "damaged":
         text = "the index is damaged, what it holds is not known: `openclaw-mem doctor --fix` repairs it"
-    elif waiting:
-        text += f", {counted(waiting, 'file')} to sync: `openclaw-mem index`"
+    elif overview.waiting:
+        text += f", {counted(overview.waiting, 'file')} to sync: `openclaw-mem index`"
     elif overview.differences:
         text += ", built with other settings: `openclaw-mem index` rebuilds it"
     elif state == "fresh":

@@ -49,7 +49,8 @@ class Curator:
             self._dry_run = None
 
     def material(self, memory: Memory | None = None) -> Material:
-        """The notes as they are on disk; with ``memory`` also what no search shows. Raises WorkspaceError."""
+        """The notes as they are on disk; with ``memory`` also what no search shows, unless its index is
+        damaged. Raises WorkspaceError."""
         self._end_dry_run()
         settings = self.settings
         listing = notes_of(settings)
@@ -61,7 +62,9 @@ class Curator:
             except OpenClawMemError as error:
                 why = str(error).removeprefix(file.path).lstrip(": ")
                 unread.append(f"{file.path} was not read: {why}")
-        hidden = {path: found.share for path, found in memory.unshown().items()} if memory else {}
+        hidden = dict[str, float]()
+        with suppress(IndexDamaged):  # the notes are read without an index
+            hidden = {path: found.share for path, found in memory.unshown().items()} if memory else {}
         limit = settings.bootstrap.max_chars
         modified = {file.path: file.mtime_ns / 1e9 for file in listing.files}
         recalls = (*transcript_recalls(settings), *starmap(Recall, self.state.searches()))

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal, get_args
 
 from openclaw_mem_engine.config.settings import Settings
-from openclaw_mem_engine.model import ExcludedFile, Freshness, Source, as_json
+from openclaw_mem_engine.model import WHOLE, ExcludedFile, Freshness, Source, as_json
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, IndexStore, SpaceSize
 from openclaw_mem_engine.stores.base import FileState as IndexedFile
@@ -24,8 +24,10 @@ from openclaw_mem_engine.workspace.rules import source_of
 #: indexed. ``up-to-date``: as on disk.
 FileState = Literal["modified", "not-indexed", "deleted", "not-included", "stale", "excluded", "up-to-date"]
 FILE_STATES: tuple[FileState, ...] = get_args(FileState)
-#: Those that the next sync reads or removes.
-FILES_WAITING: tuple[FileState, ...] = ("modified", "not-indexed", "deleted", "not-included")
+#: Those that the next sync reads or removes, unless it keeps them.
+_WAITING: tuple[FileState, ...] = ("modified", "not-indexed", "deleted", "not-included")
+#: Why it keeps one that is not found any more.
+_KEPT = "kept in the index until there are notes again"
 #: Those of a file that is on disk and in the index.
 _HELD = "up-to-date", "modified"
 
@@ -60,6 +62,16 @@ class FileRow:
             return 0
         return self.size - self.indexed_size
 
+    @property
+    def kept(self) -> bool:
+        """Whether no sync removes it, though it is not found: the workspace was emptied."""
+        return self.why == _KEPT
+
+    @property
+    def waits(self) -> bool:
+        """Whether the next sync reads or removes it."""
+        return self.state in _WAITING and not self.kept
+
     def to_dict(self) -> dict[str, Any]:
         return as_json(self)
 
@@ -87,6 +99,11 @@ class Overview:
 
     def number(self, *states: FileState) -> int:
         return sum(row.state in states for row in self.files)
+
+    @property
+    def waiting(self) -> int:
+        """How many files the next sync reads or removes."""
+        return sum(row.waits for row in self.files)
 
 
 def overview(
@@ -146,6 +163,11 @@ def _rows(
         why = out[file.path].reason if is_there and file.path in out else ""
         rows.append(indexed(file, "not-included" if is_there else "deleted", why))
         known.pop(file.path, None)
+    for file in [*known.values()] if WHOLE in out else ():  # no note is listed
+        is_there = is_on_disk(settings, file.path)
+        if file.source == "memory" or not is_there:
+            rows.append(indexed(file, "not-included" if is_there else "deleted", _KEPT))
+            del known[file.path]
     folders = tuple(path for path, file in out.items() if file.transient)
     for file in known.values():
         folder = next((path for path in folders if file.path.startswith(f"{path}/")), "")

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_engine.errors import ConfigError, UsageError
+from openclaw_mem_engine.errors import ConfigError, IndexDamaged, UsageError
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.faults import QMD_FAULTS
 
@@ -281,13 +281,21 @@ BACKENDS = {
 def open_backend(name: str, context: BackendContext) -> Backend:
     """The backend ``name``, which for ``qmd`` is the external program when one is configured.
 
-    Raises ConfigError for any other name, and what opening raises, mostly IndexUnavailable.
+    Raises ConfigError for any other name, and what opening raises, mostly IndexUnavailable; a ``resident``
+    process gets an ``UnreadBackend`` in place of one whose index is damaged.
     """
     if name not in BACKENDS:
         raise ConfigError(f"There is no backend {name!r}; known: {', '.join(BACKENDS)}.")
     external = context.settings.qmd_process or context.faults & QMD_FAULTS
     module = import_module(BACKENDS["qmd-process" if external else name])
-    backend: Backend = module.open_backend(context)
+    try:
+        backend: Backend = module.open_backend(context)
+    except IndexDamaged as damage:
+        if not context.resident:
+            raise
+        from openclaw_mem_engine.retrieval.unread import UnreadBackend
+
+        return UnreadBackend(name, context, damage)
     return backend
 
 

@@ -25,7 +25,7 @@ from openclaw_mem_engine.why_not.changes import Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
 from openclaw_mem_engine.why_not.tries import MADE_WITH
 from openclaw_mem_engine.why_not.walk import ListFact, lines_text, walk
-from openclaw_mem_engine.workspace.reading import checked_path
+from openclaw_mem_engine.workspace.reading import checked_path, past_end
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval import Backend, PassageQuestion
@@ -44,7 +44,7 @@ def check_line(line: int | None, path: str, lines: int) -> None:
     """Raise UsageError for a line after the last one of a file: as in the range of a chunk, the empty text
     after a last newline counts."""
     if line is not None and line > lines:
-        raise UsageError(f"{path} ends at line {lines:,}: there is no line {line}.")
+        raise UsageError(past_end(path, lines, line))
 
 
 def _only_here(settings: Mapping[str, KnobValue]) -> bool:

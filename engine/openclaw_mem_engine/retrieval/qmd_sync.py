@@ -248,9 +248,9 @@ class KeepingUp(Limited):
         """The length of the vectors of the embedder that the index has."""
         return self.store.vector_dims(VectorSpace.of(self.embedder)) if self.embedder else None
 
-    def _anew(self, request: SyncRequest) -> bool:
-        """Whether this sync makes all vectors again: they have another length than the last that came."""
-        return bool(request.force and self.embedder and self.embedder.misfit(self._held))
+    def _anew(self, request: SyncRequest, held: int | None) -> bool:
+        """Whether this sync makes all vectors again: the last that came has another length than ``held``."""
+        return bool(request.force and self.embedder and self.embedder.misfit(held))
 
     def _make_vectors(
         self,
@@ -265,15 +265,15 @@ class KeepingUp(Limited):
         if not request.force and not self.store.pending(VectorSpace.of(embedder)):
             return
         # Those of the built-in embedder are waited for.
-        budget_s = None if embedder.lines else request.budget_s
+        budget_s, held = None if embedder.lines else request.budget_s, self._held
         token, most = until(cancel, budget_s), None if budget_s is None else _AT_ONCE
         try:
             if budget_s is not None:
-                admit(embedder, self._held, budget_s, token)
+                admit(embedder, held, budget_s, token)
             with waiting_for(embedder, progress) as show:
-                if request.force and self._held:
+                if request.force and held:
                     probe(embedder, token)  # the length that vectors have now
-                force, prompt = self._anew(request), prompt_of(embedder)
+                force, prompt = self._anew(request, held), prompt_of(embedder)
                 made = self.store.embed(
                     embedder, force=force, progress=show, cancel=token, prompt=prompt, most=most
                 )
@@ -299,9 +299,9 @@ class KeepingUp(Limited):
         changed, gone, _, files = self._differing(prune=request.prune)
         spaces: tuple[PlannedSpace, ...] = ()
         if (embedder := self.embedder) is not None:
-            texts, characters = self.store.pending_size(VectorSpace.of(embedder), force=self._anew(request))
-            characters += sum(size for _, size in changed)
-            spaces = (planned_space(embedder, texts + len(changed), 0, characters),)
+            force, more = self._anew(request, self._held), sum(size for _, size in changed)
+            texts, size = self.store.pending_size(VectorSpace.of(embedder), force=force)
+            spaces = (planned_space(embedder, texts + len(changed), 0, size + more),)
         rebuild, read = ("", len(changed)) if not request.force else (_FORCED, files)
         return Plan(read, len(gone), len(gone), read, rebuild, spaces, ())
 

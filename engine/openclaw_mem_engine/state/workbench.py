@@ -19,7 +19,7 @@ VERSION = 1
 #: The key of the query history, oldest first, and how many are kept.
 QUERIES, MOST_QUERIES = "queries", 200
 #: Values that are true of each other: they are changed together.
-_UNIT = ("theme", "usual_theme")
+_UNITS = (("theme", "usual_theme"), ("query", "knobs", "baseline"))
 #: A larger file is not one of ours, in bytes.
 MAX_BYTES = 1024 * 1024
 
@@ -81,7 +81,7 @@ def merged(ours: dict[str, Any], before: dict[str, Any], found: dict[str, Any]) 
     found = found or ours
     made = {**ours, **found}
     for name in ours:
-        unit = _UNIT if name in _UNIT else (name,)
+        unit = next((unit for unit in _UNITS if name in unit), (name,))
         if any(ours.get(part) != before.get(part) for part in unit):
             made[name] = ours[name]
     asked, earlier, there = (_texts(each.get(QUERIES)) for each in (ours, before, found))

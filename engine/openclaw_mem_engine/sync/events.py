@@ -220,9 +220,13 @@ class Journal:
         try:
             yield
         except Exception as error:
-            self._search_failed("The index could not be opened: nothing can be searched.", error)
+            self.unopened(error)
             self.close()
             raise
+
+    def unopened(self, error: Exception) -> None:
+        """The index could not be opened."""
+        self._search_failed("The index could not be opened: nothing can be searched.", error)
 
     def _search_failed(self, text: str, error: Exception) -> None:
         reason = _reason(error)

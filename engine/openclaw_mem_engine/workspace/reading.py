@@ -226,6 +226,11 @@ def _allowed(
                     yield AllowedPath(path, extra.base, tail, rest.split(os.sep)[:-1])
 
 
+def past_end(path: str, lines: int, line: int) -> str:
+    """That a file of so many lines has no such line, as a sentence."""
+    return f"{path} ends at line {lines:,}: there is no line {line}."
+
+
 #: Under this likeness (0 to 100) of file names, or of whole paths, a suggestion would be noise.
 LEAST_NAME, LEAST_PATH = 65.0, 87.0
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import SyncReport
+    from openclaw_mem_engine.api import DoctorReport, ExcludedFile, SyncReport
 
 
 class Done(NamedTuple):
@@ -40,6 +40,27 @@ def outcome(report: SyncReport) -> str:
         f"{len(left_out)} excluded" if left_out else "",
     )
     return f"{fmt.join(parts, ', ')} in {report.seconds:.1f} s"
+
+
+def embeddings(report: SyncReport) -> str:
+    """Where the embeddings of a new index are from; empty for one without."""
+    if not report.cache_hits + report.embedded:
+        return ""
+    return f"{fmt.count(report.cache_hits, 'embedding')} reused, {report.embedded:,} made"
+
+
+def examined(report: DoctorReport, at: float) -> str:
+    """What the start page says of checks that ran ``at``, as it does of those in the log; empty when they
+    found neither errors nor warnings."""
+    if not (report.errors or report.warnings):
+        return ""
+    found = f"{fmt.count(report.errors, 'error')}, {fmt.count(report.warnings, 'warning')}."
+    return f"doctor, {fmt.clock(at, at)}: {found}"
+
+
+def cause(emptied: ExcludedFile) -> str:
+    """Why a sync keeps what the index has of notes that are not found any more."""
+    return fmt.inert(emptied.reason.partition(": ")[0])
 
 
 def verified(report: SyncReport) -> str:

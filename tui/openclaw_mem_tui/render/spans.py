@@ -72,12 +72,26 @@ def width(spans: Iterable[Span]) -> int:
     return sum(cell_len(span.text) for span in spans)
 
 
+def clauses(spans: Sequence[Span], cells: int) -> Line:
+    """All of a text, or as many whole clauses as there is room for: it may be none."""
+    return tuple(spans) if width(spans) <= cells else _until(_CLAUSE, spans, cells)
+
+
+def _until(ends: re.Pattern[str], spans: Sequence[Span], cells: int) -> Line:
+    """What is before the last one of the ``ends`` that there is room for; empty where that is none."""
+    found = [end.start() for end in ends.finditer(text_of(spans))]
+    made = (slice_of(spans, 0, end) for end in reversed(found))
+    return next((some for some in made if width(some) <= cells), ())
+
+
 def cut(spans: Sequence[Span], cells: int) -> Line:
     """The first words of a text that has more, of a long word its beginning, and the key that shows all of
-    it, in at most ``cells``."""
+    it, in at most ``cells``. Nothing of a sentence that does not end there, where most was said before it."""
     end = line(" ", (reach("messages"), "key"), (" all", "dim"))
     room = cells - width(end)
     words = wrapped(spans, room - 2)[0]
+    said = _until(_SENTENCE, spans, width(words))
+    words = said if 2 * width(said) >= width(words) else words
     return (
         *(fit(spans, room) if 2 * width(words) < min(room, width(spans)) else (*words, Span(" …", "dim"))),
         *end,
@@ -208,6 +222,10 @@ def balanced(spans: Sequence[Span], cells: int, indent: int = 0) -> list[Line]:
         made = narrow
     return made
 
+
+# Where a sentence ends, with its full stop; where a clause does.
+_SENTENCE = re.compile(r"(?<=\.) | ·")
+_CLAUSE = re.compile(r"(?<=\.) |[;:,]? [(·]|[;:,] ")
 
 # A list item goes on below its text, not below its bullet.
 _HANGING = re.compile(r"\s*(?:[-*+>] |\d+[.)] )?")

@@ -80,7 +80,7 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
     folder = line((space.rpartition("/")[2], "faint"))
     whole = line((space, "faint"))
     if header.demo:
-        whole = folder = line(("demo", "warn"))
+        whole = folder = line(("demo", "strong"))
         gap = line((" · ", "faint"))
     for start, shown in (
         (tabs, (*whole, *gap, *agent, *service)),
@@ -126,7 +126,6 @@ def fault_banner(faults: frozenset[str], cells: int) -> Line:
 #: What a damaged index means for an answer; what SQLite says is among the messages, and on the index screen.
 _DAMAGED = "Index damaged: this answer may lack some chunks. "
 _FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "dim")
-
 
 #: Where there is nothing to show in full.
 NO_MESSAGES = [line(("Nothing is cut, and there are no messages.", "dim"))]
@@ -307,7 +306,8 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
         spin = (f" {SPINNER[frame % len(SPINNER)]} ", "accent")
         return line(spin, ("searching  ", "dim"), (key("cancel"), "key"), (" cancel", "dim"))
     # The sign is the state, whatever the last message is: the worst that holds.
-    degraded = activity.trouble or (view.pool is not None and view.pool.fallback is not None)
+    warned = view.trace is not None and any(note.level == "warning" for note in view.trace.notes)
+    degraded = warned or activity.trouble or (activity.freshness and activity.freshness.state != "fresh")
     failed = view.error or activity.damage or activity.errors
     sign = Span(" ✗ ", "bad") if failed else Span(" ● ", "warn" if degraded else "good")
     if activity.said:

@@ -10,7 +10,7 @@ from textual.screen import Screen
 
 from openclaw_mem_tui.actions import Action
 from openclaw_mem_tui.bindings import TABS, action, offered, typed_key
-from openclaw_mem_tui.render.spans import Line, Span, spread, width
+from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
 from openclaw_mem_tui.render.status import Header, fault_banner, top
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 
@@ -18,10 +18,11 @@ from openclaw_mem_tui.widgets.line_view import Lines, Pane
 FRAME_S = 0.12
 #: The keys of lines that are typed in.
 _OF_QUERY = (("↑", "previous query"), ("ctrl+r", "history"), ("ctrl+p", "palette"))
-#: The query line: over chunks, over the start page with and without suggestions; the line of a filter.
+#: The query line: over chunks, over the start page with and without suggestions; the line of a filter. What
+#: ``enter`` does to the row of a suggestion depends on it.
 _TYPED = {
     "query": (("esc", "for keys"), ("enter ↓", "to the chunks"), *_OF_QUERY),
-    "start": (("esc", "for keys"), ("enter", "ask"), ("↓", "to the list"), *_OF_QUERY),
+    "start": (("esc", "for keys"), ("enter", ""), ("↓", "to the list"), *_OF_QUERY),
     "blank": (("esc", "for keys"), *_OF_QUERY),
     "filter": (("enter ↓", "to the rows"), ("esc", "show all rows")),
 }
@@ -110,9 +111,11 @@ class KeyBar(Lines):
             parts, right = [Span(" typing", "strong accent"), Span(" │ ", "faint")], list[Span]()
             if self.where != "filter" and (key := typed_key("help")):
                 right = [Span(key, "key", "do('help')"), Span(" help ", "dim", "do('help')")]
-            for key, text in _TYPED[self.where]:
-                if width(parts) + len(key) + len(text) + 3 + width(right) <= cells:
-                    parts.extend((Span(key, "key"), Span(f" {text}   ", "dim")))
+            for at, (key, does) in enumerate(_TYPED[self.where]):
+                text = does or self._renamed.get("get", "")
+                more = line("   " * (at > 0), (key, "key"), (f" {text}", "dim"))
+                if width(parts) + width(more) + width(right) < cells:
+                    parts.extend(more)
             return [spread(parts, right, cells)]
         if self.where == "knobs":
             shown = [*offered("knobs"), *(action(name)._replace(footer=f, rank=r) for name, f, r in _PANEL)]
@@ -123,6 +126,8 @@ class KeyBar(Lines):
             for a in shown
             if a.rank and a.id not in self.hidden
         ]
+        named = {a.footer for a in shown if a.id != "quit"}
+        shown = [a for a in shown if a.id != "quit" or a.footer not in named]  # one key for one thing
         while len(shown) > 1 and width(self._line(shown)) + 2 > cells:
             shown.remove(max((a for a in shown if a.id != "help"), key=self._sheds))
         start, end = (self._line([a for a in shown if (a.id in _ENDS) == ends]) for ends in (False, True))

@@ -13,13 +13,12 @@ import hashlib
 import os
 import re
 import shutil
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
 
+from openclaw_mem_engine.cancellation import awaited
 from openclaw_mem_engine.errors import Cancelled, ConfigError, ProviderError
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.providers.base import stop_if_cancelled
@@ -43,8 +42,8 @@ _SPARE_BYTES = 64 << 20
 #: Failures in a row, without a byte between them, before we give up.
 _TRIES = 4
 _FIRST_WAIT_S = 0.5
-#: How long a server may be silent, and how late a cancel is seen at most.
-_SILENCE_S, _POLL_S = 10.0, 0.1
+#: How long a server may be silent.
+_SILENCE_S = 10.0
 
 
 class DownloadFailed(ProviderError):
@@ -217,10 +216,9 @@ def _tried(
 
     failures = 0
     while True:
-        stop_if_cancelled(cancel)
         before = done()
         try:
-            return _awaited(call, cancel)
+            return awaited(call, lambda: stop_if_cancelled(cancel))
         except _Broken as exc:
             why = str(exc)
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
@@ -234,23 +232,6 @@ def _tried(
         if failures:
             for _ in TIMING.slices(_FIRST_WAIT_S * 2 ** (failures - 1), cancel):
                 pass
-
-
-def _awaited(call: Callable[[], _T], cancel: CancelToken | None) -> _T:
-    """What ``call`` returns. It runs in a thread of its own, which a cancel leaves to a silent server."""
-    future: Future[_T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="openclaw-mem-download", daemon=True).start()
-    while not future.done():
-        stop_if_cancelled(cancel)
-        wait([future], _POLL_S)
-    return future.result()
 
 
 def _ask(client: httpx2.Client, url: str, uri: str) -> _RemoteFile:

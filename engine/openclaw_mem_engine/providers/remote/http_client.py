@@ -8,10 +8,8 @@ connecting, the TLS handshake and a silent server cannot be interrupted. Importi
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -19,14 +17,13 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
+from openclaw_mem_engine.cancellation import awaited
 from openclaw_mem_engine.errors import Cancelled, ProviderError
 from openclaw_mem_engine.providers.base import stop_if_cancelled
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.cancellation import CancelToken
 
-#: Seconds between two checks of the cancel token.
-_POLL_S = 0.05
 #: Seconds for connecting, and for the TLS handshake; a host that has not accepted by then will not.
 _CONNECT_S = 15.0
 #: How much of the body of a refusal is read, in bytes.
@@ -86,35 +83,28 @@ class HttpClient:
         """The answer to one request; ``max_bytes`` is for the decompressed body of a 2xx. Blocks for at most
         ``seconds``, after which it raises TimedOut; ends within 0.1 s of ``cancel`` or ``close``. Raises
         NoAnswer, Unreadable, Cancelled."""
-        future: Future[Reply] = Future()
-        left, end = threading.Event(), time.monotonic() + seconds
+        left = threading.Event()
 
-        def run() -> None:
+        def exchange() -> Reply:
             try:
                 # The caller's deadline is the only one for its wait; this one ends a thread that was left.
                 limits = httpx2.Timeout(seconds + 1.0, connect=_CONNECT_S, write=_CONNECT_S).as_dict()
                 request = httpx2.Request(
                     method, url, headers=headers, content=content, extensions={"timeout": limits}
                 )
-                future.set_result(self._exchange(request, max_bytes, left))
+                return self._exchange(request, max_bytes, left)
             except _FAILURES as exc:
-                future.set_exception(NoAnswer(str(exc) or type(exc).__name__))
-            except Exception as exc:  # noqa: BLE001 - raised again in the calling thread
-                future.set_exception(exc)
+                raise NoAnswer(str(exc) or type(exc).__name__) from None
 
-        self._stop_if_ended(cancel)
-        threading.Thread(target=run, daemon=True, name="openclaw-mem-request").start()
         try:
-            while (rest := end - time.monotonic()) > 0:
-                with suppress(TimeoutError):
-                    return future.result(timeout=min(rest, _POLL_S))
-                self._stop_if_ended(cancel)
+            return awaited(exchange, lambda: self._stop_if_ended(cancel), seconds)
+        except TimeoutError:
+            raise TimedOut(f"waited {seconds:.3g} s") from None
         except NoAnswer:
             self._stop_if_ended(cancel)  # closing the connections is what failed it
             raise
         finally:
             left.set()
-        raise TimedOut(f"waited {seconds:.3g} s")
 
     def close(self) -> None:
         """Ends the requests in flight (Cancelled) and closes the connections. For good."""

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
+from openclaw_mem_engine.cancellation import CancelToken, until
 from openclaw_mem_engine.model import Space
 from openclaw_mem_engine.stores.scoring import unit_vector
 from openclaw_mem_engine.stores.sqlite.files import aside_path, refuse_foreign, remove, set_aside
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Vector
 
 _TOGETHER = 1_000
+#: Seconds that counting what a repair saves may take.
+COUNT_S = 2.0
 #: What reading a damaged page may raise: SQLite's errors, bytes that are no text, impossible lengths.
 _DAMAGE = (apsw.Error, UnicodeDecodeError, MemoryError)
 _SQL = f"""SELECT {NAMES}, hash, embedding, checksum
@@ -62,13 +65,34 @@ def save_embeddings(damaged: Path, index: Path) -> int:
     return saved
 
 
+def readable_embeddings(
+    damaged: Path, cancel: CancelToken | None = None, *, of_qmd: bool = False, most_s: float = COUNT_S
+) -> tuple[int, int | None] | None:
+    """How many embeddings of a damaged index ``replace_damaged`` would save, of how many (None: not known);
+    None where counting is stopped, or takes longer than ``most_s``."""
+    stop, saved, held = until(cancel, most_s), 0, -1
+    if of_qmd:
+        return 0, None
+    for _ in _whole_rows(damaged):
+        saved += 1
+        if stop.is_set():
+            return None
+    with suppress(*_DAMAGE), closing(_connected(damaged)) as connection:
+        found: list[Any] = connection.execute("SELECT count(*) FROM embedding_cache").fetchall()
+        held = found[0][0]
+    return saved, held if held >= saved else None
+
+
+def _connected(damaged: Path) -> apsw.Connection:
+    """For reading: what is still in the log is not read by a connection that cannot write."""
+    connection = apsw.Connection(str(damaged), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # what was set aside stays as it was
+    return connection
+
+
 def _whole_rows(damaged: Path) -> Iterator[tuple[Space, str, Vector | None]]:
     """Space, text hash and vector (None: the text has none) of the rows that are as we write them."""
-    flags = (
-        apsw.SQLITE_OPEN_READWRITE
-    )  # although nothing is written: what is still in the log is not read else
-    with suppress(*_DAMAGE), closing(apsw.Connection(str(damaged), flags=flags)) as connection:
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # what was set aside stays as it was
+    with suppress(*_DAMAGE), closing(_connected(damaged)) as connection:
         for *names, content, blob, checksum in connection.execute(_SQL):
             vector = unit_vector(blob)
             if (blob is None or vector is not None) and as_written(content, blob, checksum):

@@ -9,6 +9,7 @@ from openclaw_mem_engine.api import BUDGET_LINES, BUDGET_SEVERITY, masked_diff, 
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CurateState
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.damage import in_full
 from openclaw_mem_tui.render.spans import (
     Details,
     Line,
@@ -52,8 +53,8 @@ _MOST_LINES = 3_000
 
 
 def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -> list[Line]:
-    """The budget of MEMORY.md, and the agent's searches; ``brief``: they are in the status line. Before the
-    notes were read, what that ``waits`` for."""
+    """The budget of MEMORY.md, and the agent's searches; ``brief``: they are in the status line. Then what
+    ``waits`` for the index: before the notes were read, all."""
     material = state.material
     if material is None and waits and not state.reading:
         return [*wrapped((Span(" "), *waits), cells), ()]
@@ -76,6 +77,7 @@ def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -
     hidden = f" · {never_shown(share, 'MEMORY.md')}" if share else ""
     second += hidden if fmt.width_of(second + hidden) <= cells else ""
     lines = [first] if brief else [first, line((fmt.crop(second, cells), "dim"))]
+    lines += wrapped((Span(" "), *waits), cells - 1, 1) if waits else []
     for note in material.unread[:2]:
         lines += wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)[:2]
     return lines
@@ -109,7 +111,7 @@ def status(state: CurateState, position: str, cells: int, *, counted: bool = Fal
     runs = "reading notes …" if state.reading else measuring
     idle = not (state.trouble or state.said or runs)
     there = f"{state.material.searches_sentence} " if counted and idle and state.material else ""
-    shown = spoken(state.trouble, state.said, runs, position)
+    shown = spoken(state.trouble, in_full(state.said), runs, position)
     room = cells - fmt.width_of(there)
     return (*brief(shown, room), Span(there, "dim")) if width(shown) < room else brief(shown, cells)
 

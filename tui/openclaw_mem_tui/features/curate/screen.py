@@ -20,10 +20,9 @@ from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
-from openclaw_mem_tui.render.damage import damaged
+from openclaw_mem_tui.render.damage import rescue, waiting
 from openclaw_mem_tui.render.reports import Done
-from openclaw_mem_tui.render.spans import Failed, Line, Reading
-from openclaw_mem_tui.sync_controller import Job
+from openclaw_mem_tui.render.spans import Failed, Line, Reading, line
 from openclaw_mem_tui.widgets.dialogs import confirm, pick
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.frames import key_hint
@@ -92,7 +91,13 @@ class CurateScreen(ListScreen[CuratePresenter]):
     def draw_body(self) -> None:
         state = self.presenter.state
         low = self.low
-        waits = damaged() if self.search.activity.damage is not None else self.waits
+        waits = self.waits
+        if self.search.activity.damage is not None and state.material is not None:
+            waits = line(
+                ("Effects, and text that no search shows, are not known: the index is damaged; ", "warn"),
+                *rescue(),
+                (" it.", "dim"),
+            )
         self.query_one("#facts", Pane).show(lambda cells: render.facts(state, waits, cells, brief=low))
         nothing = partial(render.nothing, state)
         self.fill(self.candidates, "proposals", state.found, render.candidate_row, around=nothing)
@@ -116,6 +121,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
         if not self.show_detail(shown, title, lambda cells: draw(state, item, cells)):
             return
         is_new = edits and not state.hosts and edits not in state.effects and state.measuring != edits
+        is_new = is_new and "measure" not in waiting(self.search.activity)
         if item is not None and is_new:
             self.run_in(partial(self.presenter.measure, item, _QUIET_S), "effect")
 
@@ -206,8 +212,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
     async def _changed(self) -> None:
         """A note was written: read it again, and bring the index up to date."""
         await self.presenter.read()
-        if not self.search.service.settings.sync.watch:
-            self.lab.resync(Job(tails=True))
+        self.lab.note_changed()
 
     def remembered(self, said: str) -> None:
         self.presenter.say(said)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from openclaw_mem_engine.api import Anatomy, OpenClawMemError
+from openclaw_mem_engine.api import Anatomy, IndexDamaged, OpenClawMemError
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.index.render import chunks as render
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -53,6 +54,7 @@ class ChunksScreen(WorkbenchScreen):
         self.text = Pane(id="text", classes="pane")
         self.anatomy: Anatomy | None = None
         self.trouble = ""
+        self.alone: Sequence[str] = ()  # its lines, where the index is damaged
         self._numbers = range(0)
         self._heads: render.Heads = []
 
@@ -81,8 +83,16 @@ class ChunksScreen(WorkbenchScreen):
             self.trouble = ""
         except OpenClawMemError as error:
             # What was drawn before does not show the file as it is now.
-            self.anatomy, self.trouble = None, str(error)
+            self.anatomy, self.trouble, self.alone = None, str(error), ()
+            if isinstance(error, IndexDamaged):
+                await self._read_alone()
         self.draw()
+
+    async def _read_alone(self) -> None:
+        """The text of the file, which needs no index."""
+        with suppress(OpenClawMemError):  # the damage is said
+            got = await self.search.service.read(lambda memory: memory.get(self.path))
+            self.alone = tuple(fmt.inert_lines(got.text)) if got.found else ()
 
     @on(CursorList.Moved)
     def draw_body(self) -> None:
@@ -97,7 +107,7 @@ class ChunksScreen(WorkbenchScreen):
             self.pieces.show_rows((), lambda *_: ())
             self.label(self.text, "text")
             self.label(self.facts, "chunk")
-            self.text.show(nothing)
+            self.text.show(partial(render.numbered, self.alone))
             self.facts.show(nothing)
             cut.show(lambda cells: wrapped(line((mark, "bad"), fmt.message(text)), cells, 3))
             return

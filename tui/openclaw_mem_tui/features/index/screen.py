@@ -99,7 +99,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.presenter.say("")  # the outcome of the sync is shown now
         self._was_syncing = syncing
         read = partial(self.presenter.read, examine=not syncing)
-        work = self.presenter.read_unopened if activity.phase == "failed" else read
+        work = read if self.search.service.is_open else self.presenter.read_unopened
         self.read_for((activity.phase, activity.freshness), work)
 
     def _tick(self) -> None:
@@ -118,8 +118,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
         row, words = partial(files.file_row, state, unknown), partial(files.words, unknown)
         self.files.show_rows(state.files, row, words, partial(files.header, files.unread(state, activity)))
-        unchecked = activity.phase == "failed" and not state.findings
-        around = doctor.around_nothing if unchecked else None
+        around = doctor.around_nothing if activity.phase == "failed" else None
         made = len(state.report.checks) if state.report is not None else 0
         self.doctor.show_wrapped(state.findings, partial(doctor.item_rows, made), around)
         self.events.show_wrapped(state.events, partial(files.event_row, state))
@@ -134,7 +133,6 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def draw_selected(self) -> None:
         """The details of the selected row; drawn anew, from its top, only when that is another one."""
         state, item = self.presenter.state, self.at.selected
-        unread = files.unread(state, self.search.activity)
         damaged = self.search.activity.damage is not None
         unknown = isinstance(item, FileRow) and item.path in state.doubtful(damaged)
         drawer: Callable[[int], list[Line]]
@@ -145,8 +143,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         elif self.at is self.events:
             name, drawer = "event", partial(files.event_detail, item, state)
         else:
-            name, drawer = "file", partial(files.file_detail, item, state, unknown, unread)
-        if not self.show_detail((name, item, state.overview is None, unknown, unread), name, drawer):
+            name, drawer = "file", partial(files.file_detail, item, state, unknown)
+        if not self.show_detail((name, item, state.overview is None, unknown), name, drawer):
             self.call_after_refresh(self.mark_more)
 
     def idle_keys(self) -> frozenset[str]:
@@ -195,7 +193,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
 
     def action_sync_index(self, verify: bool = False) -> None:
         job = Job(verify=verify, tails=True)
-        damaged = self.search.activity.damage is not None and self.search.service.is_open
+        damaged = self.search.activity.damage is not None and self.search.activity.phase == "ready"
         self._run_doctor(partial(self._check_again, job)) if damaged else self._sync(job)
 
     async def _check_again(self, job: Job) -> None:
@@ -216,11 +214,15 @@ class IndexScreen(ListScreen[IndexPresenter]):
     async def _ask_rebuild(self, verb: str) -> None:
         damage = self.search.activity.damage
         plan = damage or await self.presenter.plan(SyncRequest(force=True), "a rebuild takes")
-        if plan is not None:
-            verb = "repair" if isinstance(plan, IndexDamaged) else verb
-            drawer = partial(summary.rebuild_plan, plan, await self.presenter.hosts())
-            rebuild = partial(self.run_in, partial(self._rebuild, plan), "doctor")
-            confirm(self, f"{verb} the index", drawer, verb, rebuild)
+        if plan is None:
+            return
+        if isinstance(plan, IndexDamaged):
+            verb, readable = "repair", await self.presenter.readable()
+            drawer = partial(summary.repair_plan, readable, await self.presenter.hosts())
+        else:
+            drawer = partial(summary.rebuild_plan, plan)
+        rebuild = partial(self.run_in, partial(self._rebuild, plan), "doctor")
+        confirm(self, f"{verb} the index", drawer, verb, rebuild)
 
     async def _rebuild(self, plan: Plan | IndexDamaged) -> None:
         if isinstance(plan, IndexDamaged):
@@ -256,11 +258,10 @@ class IndexScreen(ListScreen[IndexPresenter]):
         """Ask for the repair of what is damaged, else of what was found; says why nothing can be repaired."""
         report, damage = self.presenter.state.report, self.search.activity.damage
         fixable = doctor.repairable(report)
-        if doctor.rebuilds(fixable) or (damage is not None and not fixable):
-            if (damage is not None and not self.search.service.is_open) or self._is_free():
-                self.run_in(partial(self._ask_rebuild, "repair"), "doctor")
-            return
         if not self._is_free():
+            return
+        if doctor.rebuilds(fixable) or (damage is not None and not fixable):
+            self.run_in(partial(self._ask_rebuild, "repair"), "doctor")
             return
         if report is None or not fixable:
             if report is not None and report.synced:

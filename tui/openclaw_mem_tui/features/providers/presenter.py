@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.api import CacheSize, OpenClawMemError, Spent, known_of, prospects, summed
+from openclaw_mem_engine.api import (
+    CacheSize,
+    IndexDamaged,
+    OpenClawMemError,
+    Spent,
+    known_of,
+    prospects,
+    summed,
+)
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
@@ -60,11 +69,17 @@ def key_of(link: ProviderState) -> LinkKey:
     return link.name, link.role, link.model
 
 
+def _caches(memory: Memory) -> tuple[CacheSize, ...] | None:
+    with suppress(IndexDamaged):  # () is then shown as not known
+        return tuple(memory.cache_sizes()) if memory.capabilities.cache else None
+    return ()
+
+
 def _records(memory: Memory) -> dict[str, Any]:
     """What is kept of earlier requests."""
     return {
         "usage": tuple(memory.usage(30)),
-        "caches": tuple(memory.cache_sizes()) if memory.capabilities.cache else None,
+        "caches": _caches(memory),
         "last_fallback": next(
             (event for event in memory.events(EVENTS_SEEN) if event.kind == "fallback"), None
         ),

@@ -10,6 +10,7 @@ from openclaw_mem_tui.bindings import key, reach
 from openclaw_mem_tui.features.providers.presenter import EVENTS_SEEN, ChainState, key_of
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.damage import DAMAGED, in_full
 from openclaw_mem_tui.render.spans import (
     Details,
     Line,
@@ -74,7 +75,7 @@ def grouped(links: Sequence[ProviderState]) -> list[Sequence[ProviderState]]:
 
 
 def link_row(
-    chain: ChainState, alone: bool, group: Sequence[ProviderState], cells: int, selected: bool
+    chain: ChainState, alone: bool, damaged: bool, group: Sequence[ProviderState], cells: int, selected: bool
 ) -> list[Line]:
     """One provider: name, role, state, where data goes, vectors. ``alone``, without the pane of details: why
     it is in that state below it, of several that are not selected the names."""
@@ -90,7 +91,8 @@ def link_row(
         (fmt.left("" if link.role in _UNNAMED else link.role, _ROLE) + " ", "dim"),
         (fmt.left(f"{mark} {words}", _STATE) + " ", role),
     )
-    vectors = f"{link.vectors:,} of {link.chunks:,}" if link.in_use else ""
+    vectors = "not known" if damaged else f"{link.vectors:,} of {link.chunks:,}"
+    vectors = vectors if link.in_use else ""
     row = (*row, Span(_columns(_data(link), vectors, cells - width(row)), "dim"))
     if not alone:
         return [row]
@@ -117,12 +119,15 @@ def heading(group: Sequence[ProviderState], cells: int) -> Line:
     return line((text + "─" * (cells - 1 - fmt.width_of(text)), "faint"))
 
 
-def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> list[Line]:
-    """Everything about one provider, or why several are not selected; every text in full."""
+def detail(
+    group: Sequence[ProviderState], chain: ChainState, cells: int, damaged: bool = False
+) -> list[Line]:
+    """Everything about one provider, or why several are not selected; every text in full. What a ``damaged``
+    index holds of it is not known."""
     if not group:
         if chain.trouble:
-            return wrapped(line(("The chain could not be read; the reason is below.", "dim")), cells - 1)
-        return wrapped(line(("The chain is being read.", "dim")), cells - 1)
+            return wrapped(line(("The providers could not be read; the reason is below.", "dim")), cells - 1)
+        return wrapped(line(("The providers are being read.", "dim")), cells - 1)
     details = Details(cells)
     say, link = details.say, group[0]
     mark, role = _STATES[link.state]
@@ -160,7 +165,9 @@ def detail(group: Sequence[ProviderState], chain: ChainState, cells: int) -> lis
     if not link.in_use:
         return details.lines
     embedded = f"{link.vectors:,} of {fmt.count(link.chunks, 'chunk')}"
-    if link.vectors >= link.chunks:
+    if damaged:
+        say("vectors", ("not known: the index is damaged", "warn"))
+    elif link.vectors >= link.chunks:
         say("vectors", embedded)
     else:
         when = "" if link.state != "failed" else ", once it answers"
@@ -233,14 +240,17 @@ def _used(used: Spent | None) -> list[tuple[str, str]]:
     return [(counts, ""), (", free" if not used.usd else f", about {fmt.dollars(used.usd)}", "dim")]
 
 
-def cache(chain: ChainState, cells: int) -> Line:
-    """The embedding cache in one line: entries and size by vector space, the largest first."""
+def cache(chain: ChainState, damaged: bool, cells: int) -> Line:
+    """The embedding cache in one line: entries and size by vector space, the largest first. That of a
+    ``damaged`` index is not known."""
     start = [Span(" embedding cache  ", "dim")]
     if chain.caches is None:
         text = "none: qmd keeps the vectors of its documents in its index"
         return spread([*start, Span(text, "dim")], (), cells)
-    if not chain.caches:
-        return spread([*start, Span("empty" if chain.links else "", "dim")], (), cells)
+    if damaged or not chain.caches:
+        known = "empty" if chain.links else "not known"
+        text = "not known: the index is damaged" if damaged else known
+        return spread([*start, Span(text, "dim")], (), cells)
     total = sum(size.bytes for size in chain.caches)
     end = line((f"{fmt.megabytes(total)} ", "dim")) if len(chain.caches) > 1 else ()
     parts = start
@@ -270,7 +280,7 @@ def title(group: Sequence[ProviderState]) -> str:
 
 def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Line:
     """What runs, or what has just happened."""
-    if chain.trouble or activity.phase == "failed":
+    if chain.trouble or (activity.phase == "failed" and not chain.links):
         return brief(line((" ✗ ", "bad"), fmt.message(chain.trouble or activity.trouble)), cells)
     if chain.probing:
         names = ", ".join(sorted({name for name, _, _ in chain.probing}))
@@ -280,14 +290,14 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
     elif view.pending:
         start = line((" ◐ ", "accent"), ("searching the last query again", "dim"))
     elif not chain.links:
-        start = line((" ◐ ", "accent"), ("reading the chain", "dim"))
+        start = line((" ◐ ", "accent"), ("reading the providers", "dim"))
     else:
         links = [link for link in chain.links if link.state in ("failed", "not-indexed")]
         trouble = ", ".join(f"{name_of(link)} {link.label}" for link in links)
         summary = trouble or "no provider in use has failed"
         # The sign is the state, whatever the last message is; but that of a probe that failed is its own.
-        mark = Span(" ! ", "warn") if trouble else Span(" ● ", "good")
-        said = type(chain.said)(fmt.message(chain.said))  # one that failed still says so
+        mark = Span(" ! ", "warn") if trouble or chain.said == DAMAGED else Span(" ● ", "good")
+        said = type(chain.said)(fmt.message(in_full(chain.said)))  # one that failed still says so
         start = reported(said or summary, mark, "" if said else "dim")
         if view.shown_faults and not said:
             asked = bool(view.query.strip())

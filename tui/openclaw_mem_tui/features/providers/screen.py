@@ -98,14 +98,15 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         view, state = self.search.view, self.presenter.state
         rows = render.grouped(state.links)
         alone = self.has_class("-tiny") or self.has_class("-flat")
-        self.chain.show_wrapped(rows, partial(render.link_row, state, alone), head=render.header)
+        damaged = self.search.activity.damage is not None
+        self.chain.show_wrapped(rows, partial(render.link_row, state, alone, damaged), head=render.header)
         self.faults.show_wrapped(_NAMES, partial(render.fault_rows, view.faults))
         self.label(self.last, "last query with this fault" if view.shown_faults else "last query")
         height = 0 if self.narrow else self.size.height
         waits = self.waits
         last = partial(answer.last_query, view, height)
         self.last.show((lambda cells: wrapped(waits, cells - 1)) if waits else last)
-        self.query_one("#cache", Pane).show(lambda cells: [render.cache(state, cells)])
+        self.query_one("#cache", Pane).show(lambda cells: [render.cache(state, damaged, cells)])
         if len(state.links) != self._pointed:
             # The first time, and when the external qmd comes in or leaves, the cursor goes to what searches.
             self._pointed = len(state.links)
@@ -132,8 +133,9 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
     def draw_selected(self) -> None:
         group, state = self.selected, self.presenter.state
         waits = () if group else self.waits
-        draw = partial(_details, group, state, waits)
-        self.show_detail((group, state, waits), render.title(group), draw)
+        damaged = self.search.activity.damage is not None
+        draw = partial(_details, group, state, damaged, waits)
+        self.show_detail((group, state, damaged, waits), render.title(group), draw)
         self.call_after_refresh(self.mark_more)
 
     def mark_more(self) -> None:
@@ -176,12 +178,14 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
             self.run_in(partial(self.presenter.probe, self.selected[0]), "probe", exclusive=False)
 
 
-def _details(group: Sequence[ProviderState], state: ChainState, waits: Line, cells: int) -> list[Line]:
+def _details(
+    group: Sequence[ProviderState], state: ChainState, damaged: bool, waits: Line, cells: int
+) -> list[Line]:
     """All about the selected row, and under a heading where text would go with the others; or what it
     ``waits`` for."""
     if waits:
         return wrapped(waits, cells - 1)
-    made, unused = render.detail(group, state, cells), render.grouped(state.links)[-1:]
+    made, unused = render.detail(group, state, cells, damaged), render.grouped(state.links)[-1:]
     if not unused or unused[0][0].state != "not-selected" or unused[0] == group:
         return made
-    return [*made, render.heading(unused[0], cells), *render.detail(unused[0], state, cells)]
+    return [*made, render.heading(unused[0], cells), *render.detail(unused[0], state, cells, damaged)]

@@ -12,8 +12,9 @@ from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.baseline import EDITED
 from openclaw_mem_tui.features.search.lab import Lab
 from openclaw_mem_tui.features.search.preview import agent_text
-from openclaw_mem_tui.features.search.remembered import start_anew
+from openclaw_mem_tui.features.search.remembered import offered, start_anew
 from openclaw_mem_tui.features.search.render import preview as render
+from openclaw_mem_tui.features.search.run_actions import continue_session
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
 from openclaw_mem_tui.features.search.steps import take_step
 from openclaw_mem_tui.render import format as fmt
@@ -288,7 +289,11 @@ class NoteActions(Lab):
 def ask_marked(lab: Lab) -> bool:
     """Ask the query under the cursor of the start page. False where there is none."""
     if query := lab.hits.asks:
+        left = offered(lab.search)
         lab.hits.filter("")
+        if left is not None and query == left[0]:
+            lab.run_in(partial(continue_session, lab), "continue")
+            return True
         lab.search.history.add(query)
         lab.query_line.value = query
     return bool(query)

@@ -19,7 +19,7 @@ from openclaw_mem_tui.features.search.render.funnel import baseline_names
 from openclaw_mem_tui.features.search.start_page import Suggestions, landing, suggested
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, text_of, width
+from openclaw_mem_tui.render.spans import Line, Span, clauses, fit, text_of
 from openclaw_mem_tui.render.terms import Marker, has_words
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.filter_line import FilterLine
@@ -61,6 +61,7 @@ class HitList(CursorList):
         self._total = 0  # rows without the filter
         self._above: list[Line] = []  # why nothing was returned
         self._row_of: dict[int, int] = {}  # of each drawn line: its row
+        self._rules: set[int] = set()  # lines with the title of a group of rows
         self._plan: hits.Layout | None = None
 
     # -- state --------------------------------------------------------------------------------------------
@@ -121,15 +122,15 @@ class HitList(CursorList):
         view, made = self.view, list[str]()
         if view is None or taught(self._search):
             return made, room
+        names = [f"baseline {name}" for name in baseline_names(view)]
         if many := len(view.knobs.changed_names(view.defaults)):
-            said = fmt.count(many, "change")
-            ends = f" · {key('reset_all')} reset all", f" · {key_hint('reset_all', 'reset all')}"
-            plain, shown = ("", "") if view.shown_faults else ends
-            made.append(said + shown)
-            room -= fmt.width_of(said + plain) + 3
-        if names := baseline_names(view):
-            fits = next((name for name in names if fmt.width_of(name) + 12 <= room), names[-1])
-            said = f"baseline {fmt.crop(fits, max(0, room - 12))}"
+            said, keys = fmt.count(many, "change"), f" · {key('reset_all')} reset all"
+            # The name of the baseline matters more than a key that is in the help, too.
+            needed = sum(fmt.width_of(text) + 3 for text in (said, keys, *names[-1:]))
+            fits = needed <= room + 3 and not view.shown_faults
+            made.append(said + (f" · {key_hint('reset_all', 'reset all')}" if fits else ""))
+            room -= fmt.width_of(said + keys * fits) + 3
+        for said in [name for name in names if fmt.width_of(name) + 3 <= room][:1]:
             made.append(markup(said))
             room -= fmt.width_of(said) + 3
         return made, room
@@ -256,8 +257,11 @@ class HitList(CursorList):
         above = funnel.nothing(self.view)  # with the keys that work now: none while a filter is typed
         if isinstance(self.screen.focused, FilterLine):
             above = [() if any(span.role == "key" for span in row) else row for row in above]
-        lines = [fit(spans, cells - 1) if width(spans) >= cells else spans for spans in above]
+        lines = [clauses(spans, cells - 1) or fit(spans, cells - 1) for spans in above]
+        self._rules.clear()
         for number, group in enumerate(self._groups):
+            if group.title and group.rows:
+                self._rules.add(len(lines))
             if group.title:
                 lines.append(groups.rule(group, number == 1, cells, low=self._is_low))
             lines.extend([()] * (len(group.rows) * self._lines_of(group)))
@@ -289,6 +293,8 @@ class HitList(CursorList):
         if index < 0 and (header := self._header()):
             return header, self.base_style
         spans, base = super().line_at(index)
+        if index in self._rules and index == self._last_in_sight:
+            return (), base  # a title without a row
         at = self._row_of.get(index)
         if self._plan is None and any(index == first for first, _ in self._spans[self.cursor :][:1]):
             return (Span(*fmt.POINTER[self.points]), *spans[1:]), base
@@ -302,6 +308,15 @@ class HitList(CursorList):
         if self.stale:
             spans = tuple(span._replace(role="faint") for span in spans)
         return spans, base
+
+    @property
+    def _last_in_sight(self) -> int:
+        return self.scroll_offset.y + self.size.height - self.fixed - 1
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        for at in self._rules:  # another one is the last in sight
+            self._sources.pop(at, None)
+        super().watch_scroll_y(old_value, new_value)
 
     def _header(self) -> Line:
         trace = self.view.trace if self.view is not None else None

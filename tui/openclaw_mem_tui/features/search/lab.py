@@ -41,7 +41,7 @@ class Lab(WorkbenchScreen):
         self.hint, self.answer = Pane(id="hint"), Pane(id="answer")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
         self.notes = Brief(4, id="notes")
-        self._initial_query = initial_query or search.remembered.query
+        self._initial_query = initial_query
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
         self._view: View | None = None  # what is drawn
@@ -78,12 +78,17 @@ class Lab(WorkbenchScreen):
             self.search_soon(0.12)
 
     def resync(self, job: Job) -> None:
-        """Sync and answer the last query again; an index that is not open is opened first."""
-        if self.search.service.is_open:
+        """Sync and answer the last query again; an index that could not be opened is opened first."""
+        if self.search.activity.phase in ("ready", "syncing"):
             # A running sync is not cancelled: this one follows it.
             self.run_in(partial(self.search.sync.sync_and_refresh, job), "sync", exclusive=False)
         elif self.search.activity.phase != "opening":
             self.run_in(self._start, "start")
+
+    def note_changed(self) -> None:
+        """A note was written: bring the index up to date where nothing watches the notes."""
+        if self.search.activity.phase != "failed" and not self.search.service.settings.sync.watch:
+            self.resync(Job(tails=True))
 
     def cancel_work(self) -> bool:
         """Cancel a running search, else a running sync. False when nothing ran."""

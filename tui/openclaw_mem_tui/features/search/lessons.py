@@ -15,7 +15,7 @@ from openclaw_mem_tui.features.search.render.funnel import strip
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, balanced, cut, fit, line, width
+from openclaw_mem_tui.render.spans import Line, Span, balanced, cut, fit, line, width
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Row, SuggestedQuery
@@ -102,16 +102,17 @@ def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bo
     count = line((f"  lesson {number + 1} of {len(guide)}", "dim"))
     swaps = against != view.knobs and not view.other_backend
     now, other = changed_words(against, view.knobs), changed_words(view.knobs, against)
-    both = line((f" · now: {now} · ", "dim"), (key("swap"), "key"), (f": {other}", "dim")) if swaps else ()
-    half = line((f" · now: {now}", "dim")) if swaps else ()  # the key is at the bottom, too
+    shown = line((f" · now: {now}", "dim")) if swaps else ()  # the key is at the bottom, too
+    both = (*shown, *line((" · ", "dim"), (key("swap"), "key"), (f": {other}", "dim"))) if swaps else ()
     reads = line("  ", (key("messages"), "key"), (" text", "dim")) if brief else ()
     head += line((own, "dim"))
-    # Which run is shown matters more than the number of the lesson; the last cell stays blank.
-    ways = (count, both), (count, half), (half,), (count,)
-    for way in (*((reads, *way) for way in ways), (reads,)):
-        if width(head) + sum(map(width, way)) < cells:
-            return fit([*head, *chain.from_iterable(way)], cells)
-    return fit(head, cells)
+    short = line((f"  {number + 1}/{len(guide)}", "dim"))
+    # The number is always there; the last cell stays blank.
+    ways = (count, both), (count, shown), (short, both), (short, shown), (count,), (short,)
+    for way in ways:
+        if width(head) + width(reads) + sum(map(width, way)) < cells:
+            return fit([*head, *reads, *chain.from_iterable(way)], cells)
+    return (*fit(head, cells - width(short) - 1), *short, Span(" "))
 
 
 def lesson_lines(guide: Guide, number: int, view: View, cells: int) -> list[Line]:

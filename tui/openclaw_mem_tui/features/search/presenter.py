@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import Cancelled, Expected, IndexDamaged, Knobs, OpenClawMemError, UsageError
+from openclaw_mem_engine.api import Cancelled, Expected, Knobs, OpenClawMemError, UsageError
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.history import History, Steps
 from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
-from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, continued
+from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered
 from openclaw_mem_tui.features.search.start_page import StartPage
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.presenter import Presenter
@@ -58,8 +58,8 @@ class SearchPresenter(Presenter[View]):
         self.sync.listen(self.publish)
         self.history = History(queries=list(remembered.queries))
         self.steps = Steps()
-        #: What the last session left, and what of it continues, as a sentence.
-        self.remembered, self.continued, self._notice = remembered, "", notice
+        #: What the last session left, until it is continued.
+        self.remembered, self._notice = remembered, fmt.join((notice, remembered.trouble))
         self.guide, self.start_page = guide, StartPage()
         self.draft = ""  # of a text to remember
         #: The lesson that is shown; None when another query was asked since.
@@ -96,27 +96,24 @@ class SearchPresenter(Presenter[View]):
         try:
             await self.service.open()
         except OpenClawMemError as error:
-            damage = error if isinstance(error, IndexDamaged) else None
-            said = DAMAGED if again and damage is not None else ""
-            self.sync.update(phase="failed", trouble=str(error), damage=damage, said=said)
+            self.sync.update(phase="failed", trouble=str(error))
             return False
-        settings = self.service.settings
-        self.sync.header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
-        self.sync.update(phase="ready")
+        settings, damage = self.service.settings, self.service.damage
+        header = replace(self.sync.header, agent=settings.agent, workspace=str(settings.workspace))
+        self.sync.header = replace(header, backend=self.service.backend)
+        said = DAMAGED if again and damage else ""
+        self.sync.update(phase="failed" if damage else "ready", damage=damage, said=said)
         expected = await self.service.read(lambda memory: memory.expected.queries())
         opened = state.opened(self.view, self.service.knobs, self.service.backend)
-        view = replace(opened, expected=expected, settings=settings)
-        view, self.continued = continued(view, self.remembered)
-        self.remembered = NOTHING
-        self._show(view)
+        self._show(replace(opened, expected=expected, settings=settings))
         await self.sync.read_status()
-        return True
+        return damage is None
 
     async def begin(self) -> None:
-        """After the sync at the start: say what continues after what that did, which may be a repair, and
+        """After the sync at the start: say what is to be said after what that did, which may be a repair, and
         read what is shown before there is a query."""
-        if self._notice or self.continued:
-            self.say(fmt.join((self.activity.said, self._notice, self.continued)))
+        if self._notice:
+            self.say(fmt.join((self.activity.said, self._notice)))
         if self.guide is None:
             with suppress(OpenClawMemError):  # the first search says it
                 now = self.service.clock()
@@ -199,7 +196,7 @@ class SearchPresenter(Presenter[View]):
         something newer is asked."""
         if delay:
             await asyncio.sleep(delay)
-        if not self.service.is_open:
+        if not self.service.is_open or self.activity.phase == "failed":
             return
         if self.view.faults != self.service.faults:
             await self._set_faults(self.view.faults)

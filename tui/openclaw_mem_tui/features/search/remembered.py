@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from openclaw_mem_engine.api import KNOBS, Knobs, UsageError
+from openclaw_mem_engine.api import KNOBS, Knobs, OpenClawMemError, UsageError
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key
-from openclaw_mem_tui.features.search.state import PROFILE, View, of_profile
+from openclaw_mem_tui.features import SCREENS
+from openclaw_mem_tui.features.search.baseline import PINNED, Pin
+from openclaw_mem_tui.features.search.state import PROFILE, View, of_profile, ranked
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
 
+#: The names of the screens over the lab.
+_OTHERS = tuple(entry.name for entry in SCREENS[1:])
 #: Characters of a query that are kept.
 _LONGEST = 2_000
 
@@ -22,14 +26,17 @@ _LONGEST = 2_000
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """``knobs`` are those that differ from the configuration, by name, with their profile (None: as
-    configured). A baseline is a run, and ends with its session. ``recent`` are the titles of actions picked
-    in the palette. ``theme`` was chosen where ``usual_theme`` was configured. ``trouble`` says why nothing
-    could be read."""
+    configured). ``baseline`` has the query and such knobs of the pinned run (None: there was none).
+    ``screen`` is the one that was left ("": the lab). ``recent`` are the titles of actions picked in the
+    palette. ``theme`` was chosen where ``usual_theme`` was configured. ``trouble`` says why nothing could be
+    read."""
 
     queries: tuple[str, ...] = ()
     recent: tuple[str, ...] = ()
     query: str = ""
     knobs: Mapping[str, Any] | None = None
+    baseline: Mapping[str, Any] | None = None
+    screen: str = ""
     theme: str = ""
     usual_theme: str = ""
     trouble: str = ""
@@ -56,6 +63,8 @@ class Remembered:
             texts("recent"),
             text("query"),
             table("knobs"),
+            _pinned(table("baseline")),
+            text("screen") if text("screen") in _OTHERS else "",
             text("theme"),
             text("usual_theme"),
             trouble,
@@ -65,6 +74,17 @@ class Remembered:
         return {name: getattr(self, name) for name in self.__slots__ if name != "trouble"}
 
 
+def _pinned(saved: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """A baseline that can be run again."""
+    known = saved is not None and isinstance(saved.get("query"), str) and isinstance(saved.get("knobs"), dict)
+    return saved if known else None
+
+
+#: What a row of the start page does, for the help.
+CONTINUES = (
+    "“Continue” asks the query of the last session again with its knobs, runs its pinned baseline again, and"
+    " opens the screen that was left. Without it, a session begins fresh."
+)
 #: Nothing is remembered.
 NOTHING = Remembered()
 
@@ -88,21 +108,47 @@ def changed(view: View, saved: Mapping[str, Any] | None) -> Knobs:
         return view.defaults
 
 
-def continued(view: View, remembered: Remembered) -> tuple[View, str]:
-    """The view with the knobs of the last session, and a sentence that says what continues; "" when nothing
-    does."""
-    knobs = changed(view, remembered.knobs) if view.knobs == view.defaults else view.knobs
-    said = ["the query"] if view.query and view.query == remembered.query else []
-    if many := len(knobs.changed_names(view.defaults)):
-        said.append(f"{fmt.count(many, 'knob')} changed")
-    again = f"{key('focus_query')} asks another, {key('start_anew')} starts over"
-    shown = [f"continued: {fmt.join(said)} ({again})"] if said else []
-    return replace(view, knobs=knobs), fmt.join((*shown, remembered.trouble))
+def offered(search: SearchPresenter) -> tuple[str, str] | None:
+    """The row of the start page that continues the last session, and what of it; None where that left
+    nothing."""
+    left = search.remembered
+    parts = _parts(search.view, left)
+    if left.screen:
+        parts += [f"{entry.key} {entry.tab}" for entry in SCREENS if entry.name == left.screen]
+    return (f"Continue: {left.query or 'the last session'}", fmt.join(parts)) if left.query or parts else None
+
+
+def _parts(view: View, left: Remembered) -> list[str]:
+    many = len(changed(view, left.knobs).changed_names(view.defaults))
+    parts = [fmt.count(many, "knob")] if many else []
+    return [*parts, "baseline"] if left.baseline is not None else parts
+
+
+async def resume(search: SearchPresenter) -> str:
+    """Take over the knobs of the last session, and its pinned baseline, which is run again. What continues,
+    as a sentence; "" where the user went on meanwhile, and nothing does."""
+    view, left = search.view, search.remembered
+    pin, parts = None, _parts(view, left)
+    if left.baseline is not None:
+        query, knobs = left.baseline["query"], changed(view, left.baseline["knobs"])
+        search.say("running the pinned baseline again")
+        try:
+            pool = await search.service.retrieve(query, knobs, healthy=True, session_key=view.session_key)
+        except OpenClawMemError as error:
+            parts[-1] = f"no baseline: {error}"
+        else:
+            pin = Pin(query, knobs, ranked(view, pool, knobs), pool, view.backend)
+    if search.view is not view:
+        search.say("")
+        return ""
+    search.remembered, search.state = NOTHING, replace(view, knobs=changed(view, left.knobs), last_pin=pin)
+    search.publish()
+    said = fmt.join([*(["the query"] if left.query else []), *parts]) or "the screen"
+    return f"continued: {said} ({key('start_anew')} starts over)"
 
 
 def start_anew(search: SearchPresenter) -> None:
     """No query, no simulated fault, and knobs and baseline as configured, of each backend."""
-    search.continued = ""
     search.history.add(search.view.query)
     search.left.clear()
     search.ask("")
@@ -114,14 +160,24 @@ def start_anew(search: SearchPresenter) -> None:
     search.say(f"started over: knobs, baseline, backend, faults and citations as configured{stays}")
 
 
-def to_remember(search: SearchPresenter) -> Remembered:
-    """What the next session may continue; the theme is not known here."""
-    view = search.view
+def to_remember(search: SearchPresenter, screen: str) -> Remembered:
+    """What the next session may continue: what this one is about and the ``screen`` it is on, else what the
+    last one left. The theme is not known here."""
+    view, left = search.view, search.remembered
     # A copy: what is half typed when this is saved does not stay in the history of the session.
     history = replace(search.history, queries=list(search.history.queries))
     history.add(view.query)
-    # Until the index is open, the knobs are those of the last session.
-    kept = replace(search.remembered, queries=tuple(history.queries), query=view.query)
+    queries = tuple(history.queries)
+    if not (view.query.strip() or view.changed_knobs()):
+        return replace(left, queries=queries, screen=screen or left.screen)
+    mine = Remembered(queries, query=view.query, screen=screen)
+    # Until the index is open, and with another backend, the knobs are not those of the configured one.
     if not search.service.is_open or view.backend != search.service.configured_backend:
-        return kept
-    return replace(kept, knobs=changes(view, view.knobs) or None)
+        return mine
+    pin = view.last_pin
+    while pin is not None and pin.name != PINNED:
+        pin = pin.under
+    pinned = None
+    if pin is not None and pin.backend == view.backend:
+        pinned = {"query": pin.query, "knobs": changes(view, pin.knobs)}
+    return replace(mine, knobs=changes(view, view.knobs) or None, baseline=pinned)

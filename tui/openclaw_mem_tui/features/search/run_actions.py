@@ -5,6 +5,7 @@ from __future__ import annotations
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.comparison import swaps
 from openclaw_mem_tui.features.search.lab import Lab
+from openclaw_mem_tui.features.search.remembered import resume
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.sync_controller import Job
@@ -69,3 +70,15 @@ class RunActions(Lab):
 
     def action_sync(self) -> None:
         self.resync(Job(tails=True))
+
+
+async def continue_session(lab: Lab) -> None:
+    """Ask the query of the last session as it was asked then, and show the screen that was left."""
+    left = lab.search.remembered
+    if said := await resume(lab.search):
+        lab.query_line.put(left.query)
+        if lab.search.ask(left.query):
+            lab.search_soon(0.0)
+        if left.screen:
+            lab.app.action_show(left.screen)  # type: ignore[attr-defined]
+        lab.search.say(said)

@@ -15,6 +15,7 @@ from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.search.actions import HitActions, NoteActions, QueryActions
 from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.features.search.lessons import knob_strip, lines_above, opens_on, over_hits
+from openclaw_mem_tui.features.search.remembered import CONTINUES, offered
 from openclaw_mem_tui.features.search.render import above, legend
 from openclaw_mem_tui.features.search.render.knobs import at_end
 from openclaw_mem_tui.features.search.run_actions import RunActions
@@ -136,7 +137,9 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         super().draw_keys()
         bar = self.query_one(KeyBar)
         bar.rename("undo write" * takes_back(self.search), "apply_knobs")
-        bar.rename("ask" if is_blank(self.search) else "snippet" if self.preview.kind == "get" else "", "get")
+        left, asks = offered(self.search), self.hits.asks
+        ask = "continue" if left is not None and asks == left[0] else "ask"
+        bar.rename(ask if is_blank(self.search) else "snippet" if self.preview.kind == "get" else "", "get")
         guide, at = self.search.guide, self.search.lesson_at
         bar.rename("first lesson" * (guide is not None and at == len(guide) - 1), "next_lesson")
         does = "close" if self.focused is self.knob_panel else "go here"
@@ -150,8 +153,6 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("guide", "next_lesson", "previous_lesson"):
             return self.search.guide is not None
-        if action == "mode" and self.search.activity.phase == "failed":
-            return False  # nothing would show it
         return super().check_action(action, parameters)
 
     @property
@@ -172,6 +173,11 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         if self.focused is self.query_line:
             return ("start" if self.hits.asks else "blank") if is_blank(self.search) else "query"
         return "knobs" if self.focused is self.knob_panel else "search"
+
+    @property
+    def HELP(self) -> str:  # type: ignore[override]
+        """What the first row of the start page does, where it is there."""
+        return CONTINUES if is_blank(self.search) and offered(self.search) is not None else ""
 
     @property
     def reading(self) -> Reading:  # type: ignore[override]

@@ -13,6 +13,7 @@ from openclaw_mem_engine.api import OpenClawMemError, redacted
 from openclaw_mem_tui.bindings import key, offered, reach, typed_key
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.comparison import swaps
+from openclaw_mem_tui.features.search.remembered import offered as continues
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import rescue
 from openclaw_mem_tui.render.spans import Line, line, wrapped
@@ -48,7 +49,7 @@ _KEYS = (
 )
 #: Of the hits; while no note is known, which may be before the index is read, what makes one.
 _HITS = (
-    ("why_not", "why the selected passage is not returned, and which change returns it"),
+    ("why_not", "why the selected passage is not returned, and what would return it"),
     ("why_not_any", "the same for any line of your notes: the one that you miss"),
 )
 _FIRST = ("remember", "write a note")
@@ -160,8 +161,11 @@ def _is_query(text: str) -> bool:
 
 
 def suggested(search: SearchPresenter) -> Suggestions:
-    """The rows of the start page, where it is shown."""
-    return search.start_page.suggestions if _is_idle(search.view, search.activity) else ()
+    """The rows of the start page, where it is shown: what continues the last session, then queries."""
+    if not _is_idle(search.view, search.activity):
+        return ()
+    left = continues(search)
+    return (*([left] if left is not None else []), *search.start_page.suggestions)
 
 
 def is_blank(search: SearchPresenter) -> bool:
@@ -204,7 +208,8 @@ def takes_back(search: SearchPresenter) -> bool:
 
 
 def _is_idle(view: View, activity: Activity) -> bool:
-    return view.trace is None and activity.phase == "ready" and not (view.error or view.query.strip())
+    opened = activity.phase in ("ready", "syncing")
+    return view.trace is None and opened and not (view.error or view.query.strip())
 
 
 def landing(
@@ -217,16 +222,18 @@ def landing(
     head = [row for each in said for row in wrapped(each, cells - 1, 2)]
     items, foot = list[list[Line]](), list[Line]()
     page = search.start_page if _is_idle(view, activity) else StartPage()
-    if page.suggestions:
-        first = ("From your notes", "strong")
+    if rows := suggested(search):
+        notes = "your notes" if page.suggestions else ""
+        begun = "your last session" if len(rows) > len(page.suggestions) else ""
+        first = (f"From {fmt.join((begun, notes), ' and ')}", "strong")
         head += [(), line("  ", first, "  ", (key("get"), "key"), (" asks one", "dim"))]
         wide = min(60, cells // 2)
         for query, path in shown:
             origin = (fmt.path(fmt.inert(path), max(4, cells - wide - 4)), "dim")
             items.append([line("  ", fmt.left(fmt.inert(query), wide), " ", origin)])
-    if page.doctor:
+    if found := page.doctor if search.sync.examined is None else search.sync.examined:
         opens = (reach("show_index"), "key")
-        doctor = line("  ", (fmt.inert(page.doctor), "warn"), " ", opens, (" shows it", "dim"))
+        doctor = line("  ", (fmt.inert(found), "warn"), " ", opens, (" shows it", "dim"))
         foot += [(), *wrapped(doctor, cells, 2)]
     if is_blank(search) and not (view.error or activity.phase == "failed"):
         keys = _keys(search.guide is not None, activity.files, cells)
@@ -255,13 +262,13 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
         text = "Opening the index."
     elif activity.phase == "syncing" and not activity.files:
         text = "Reading the notes."
+    elif activity.damage is not None:
+        first = ("The index is damaged: a search can fail, or miss notes.", "strong")
+        return [(), line("  ", first), line("  ", *rescue())]
     elif activity.freshness is None:
         text = "Reading the index."
     elif not activity.files:
         text, more = f"There is no note to search yet in {fmt.inert(workspace)}.", _EMPTY
-    elif activity.damage is not None:
-        first = ("The index is damaged: a search can fail, or miss notes.", "strong")
-        return [(), line("  ", first), line("  ", *rescue())]
     else:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
         text, more = f"{files}, {chunks} to search.", _PURPOSE

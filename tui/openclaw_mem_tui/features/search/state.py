@@ -177,7 +177,7 @@ def asked(view: View, query: str) -> View:
     return replace(view, query=query, last_pin=pin, pending=True, error="")
 
 
-def _ranked(view: View, pool: Pool, knobs: Knobs) -> Trace:
+def ranked(view: View, pool: Pool, knobs: Knobs) -> Trace:
     """As ``Memory.search`` ranks."""
     return api.rank(pool, knobs if view.settings is None else api.ranking_knobs(view.settings, pool, knobs))
 
@@ -185,7 +185,7 @@ def _ranked(view: View, pool: Pool, knobs: Knobs) -> Trace:
 def answered(view: View, pool: Pool, baseline_pool: Pool | None = None) -> View:
     """A pool has arrived, found under the faults that are on: rank it. ``baseline_pool`` is given when the
     baseline needs another one: its knobs do, or it is the run without faults."""
-    key, trace = view.knobs.retrieval_key, _ranked(view, pool, view.knobs)
+    key, trace = view.knobs.retrieval_key, ranked(view, pool, view.knobs)
     if view.trace is not None and not view.scoring:
         view = replace(view, earlier=view.trace if view.trace.query == pool.query else None)
     view = replace(view, pool=pool, pool_key=key, pool_faults=view.faults, other_pool=baseline_pool)
@@ -228,7 +228,7 @@ def tuned(view: View, knobs: Knobs) -> View:
         return replace(view, pending=True)
     if view.pool.query != view.query or view.error:
         return view
-    return _with_baseline(replace(view, trace=_ranked(view, view.pool, knobs), pending=False), None)
+    return _with_baseline(replace(view, trace=ranked(view, view.pool, knobs), pending=False), None)
 
 
 def needs_retrieval(view: View) -> bool:
@@ -289,18 +289,18 @@ def _with_baseline(view: View, baseline_pool: Pool | None) -> View:
     if view.pool_faults:
         if (by := view.other_pool) is None:
             return replace(view, baseline=None)
-        against = _ranked(view, by, view.knobs)
+        against = ranked(view, by, view.knobs)
     elif view.pin is not None and view.pin.query == view.query:
         against, by = view.pin.trace, view.pin.pool
     elif not view.other_backend and not knobs.changes_from(view.knobs):
         against = trace
     elif baseline_pool is not None:
         by = baseline_pool
-        against = _ranked(view, by, knobs)
+        against = ranked(view, by, knobs)
     elif before is not None and before.pool is pool and before.trace.knobs == knobs:
         against = before.trace
     elif not view.other_backend and knobs.retrieval_key == view.pool_key:
-        against = _ranked(view, pool, knobs)
+        against = ranked(view, pool, knobs)
     elif before is not None and before.trace.query == view.query and before.trace.knobs == knobs:
         return replace(view, baseline=replace(before, name=view.baseline_name))
     else:

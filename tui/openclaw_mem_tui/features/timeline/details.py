@@ -99,7 +99,7 @@ def _change(state: TimelineState, cells: int, *, named: bool) -> list[Line]:
     if named:
         details.say("file", (fmt.inert(write.text), "strong"))
     if change is None:
-        return [*details.lines, line((f"{' ' * 10}is being read …", "dim"))]
+        return [*details.lines, line(("The change is being read.", "dim"))]
     details.say("source", (fmt.inert(change.source), "dim"))
     if write.origin == "file":  # the text of the note: no line of it has a sign
         texts = fmt.inert_lines(change.text.rstrip("\n"))

@@ -100,7 +100,8 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         state = self.presenter.state
         self.set_class(self.narrow and self.size.height < _LOW, "-low")
         self.set_class(self.narrow and _LOW <= self.size.height < _SLIM, "-slim")
-        self.query_one("#facts", Pane).show(partial(render.facts, state, self.waits))
+        waits = () if self.search.service.is_open else self.waits
+        self.query_one("#facts", Pane).show(partial(render.facts, state, waits))
         rows, titles, year = state.sessions, render.session_head, render.year_of(state)
         of_session = partial(render.session_row, year=year)
         self.fill(self.sessions, "sessions", rows, of_session, render.session_words, titles)

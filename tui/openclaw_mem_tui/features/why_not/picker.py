@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from openclaw_mem_engine.api import Expected, OpenClawMemError
+from openclaw_mem_engine.api import Expected, IndexDamaged, OpenClawMemError
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
+from openclaw_mem_tui.render.damage import DAMAGED
 from openclaw_mem_tui.widgets.dialogs import pick
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ async def pick_passage(screen: WorkbenchScreen, then: Callable[[Expected], None]
     try:
         lines = await search.service.read(lines_of)
     except OpenClawMemError as error:
-        search.say(str(error))
+        search.say(DAMAGED if isinstance(error, IndexDamaged) else str(error))
         return
     workspace, found = search.service.settings.workspace, list[MemoryLine]()
 

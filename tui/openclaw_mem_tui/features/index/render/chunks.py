@@ -253,3 +253,12 @@ def status(anatomy: Anatomy, chosen: int, cells: int, activity: Activity) -> Lin
     whole = keyword == vector == len(pieces)
     at = f"chunk {chosen + 1:,} of {len(pieces):,} · {fmt.count(pieces[chosen].tokens, 'token')}"
     return spread(line((" ● ", "good"), (at, "dim")), line((found, "dim" if whole else "warn")), cells)
+
+
+def numbered(texts: Sequence[str], cells: int) -> list[Line]:
+    """The lines of a file of which no chunk is known."""
+    return [
+        row
+        for number, text in enumerate(texts, 1)
+        for row in wrapped(line((f"{number:5}   ", "faint"), text), cells - 1, 8)
+    ]

@@ -11,7 +11,7 @@ from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.index.presenter import named
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, fit, keyed, line, width, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, Span, clauses, fit, keyed, line, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.index.presenter import IndexState
@@ -68,8 +68,8 @@ _WIDE = 60
 
 
 def _cut(text: Line, end: Line, cells: int) -> list[Line]:
-    """As many whole words of ``text`` as there is room for, with an ellipsis where some are left, and all of
-    ``end``."""
+    """As many whole clauses of ``text`` as there is room for, else words, with an ellipsis where some are
+    left, and all of ``end``."""
     rows = wrapped((*text, *end), cells, 4)
     if len(rows) <= (1 if cells >= _WIDE else 2):
         return rows
@@ -79,7 +79,7 @@ def _cut(text: Line, end: Line, cells: int) -> list[Line]:
         first, *more = wrapped(text, cells, 4)
         made.append(first)
         text = (Span("   "), *(part for row in more for part in (Span(" "), *row[1:])))
-    kept = wrapped(text, room - 2)[0]
+    kept = clauses(text, room - 2) or wrapped(text, room - 2)[0]
     return [*made, (*fit((*kept, Span(" …", "dim")), room), *end)]
 
 
@@ -164,7 +164,7 @@ def subtitle(state: IndexState) -> str:
 
 def around_nothing(cells: int) -> tuple[list[Line], list[Line]]:
     """What the list says of an index that cannot be opened, before anything was checked."""
-    text = "The index cannot be opened: there is nothing to check."
+    text = "The index cannot be opened."
     return wrapped(line((text, "dim")), cells, 0), []
 
 

@@ -99,14 +99,10 @@ def _state(row: FileRow) -> str:
     return f"{words} {'+' if row.delta > 0 else '−'}{fmt.bytes_of(abs(row.delta))}"
 
 
-def file_detail(
-    row: FileRow | None, state: IndexState, unknown: bool, unread: Line, cells: int
-) -> list[Line]:
-    """Everything about one file; every text in full. ``unread`` says why there are no files."""
+def file_detail(row: FileRow | None, state: IndexState, unknown: bool, cells: int) -> list[Line]:
+    """Everything about one file; every text in full."""
     if row is None:
-        return (
-            [line(("No file is selected.", "dim"))] if state.overview is not None else wrapped(unread, cells)
-        )
+        return [line(("No file is selected.", "dim"))]
     details = Details(cells)
     say = details.say
     mark, words, role = UNKNOWN if unknown else STATES[row.state]
@@ -131,7 +127,7 @@ def file_detail(
         say("size", size)
     if row.mtime is not None:
         say("modified", fmt.clock(row.mtime, state.at, True))
-    if row.indexed_size is not None and not row.why:
+    if row.indexed_size is not None and (row.kept or not row.why):
         say("chunks", *_chunks(row, state))
     if row.hash:
         say("hash", (row.hash[:16], "dim"), ("… of the indexed text", "faint"))
@@ -142,7 +138,8 @@ def _meaning(row: FileRow, unknown: bool) -> str:
     """What the state means for a search; a line of its own says it of a file that is found by older text."""
     if unknown:
         return ": the index is damaged, has errors or cannot be read; below is what it has recorded"
-    return "" if row.state == "excluded" and row.chunks else f": {_MEANING[row.state][1]}"
+    meaning = "searches still find it" if row.kept else _MEANING[row.state][1]
+    return "" if row.state == "excluded" and row.chunks else f": {meaning}"
 
 
 def _chunks(row: FileRow, state: IndexState) -> Line:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openclaw_mem_engine.api import (
-    FILES_WAITING,
     IN_PROCESS,
-    IndexDamaged,
     Overview,
     Plan,
     PlannedSpace,
@@ -16,6 +14,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED, in_full
+from openclaw_mem_tui.render.reports import cause
 from openclaw_mem_tui.render.spans import Line, Span, brief, keyed, line, reported, spread, width, wrapped
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing, worst_first
 
@@ -140,9 +139,9 @@ def _unsure(state: IndexState, activity: Activity) -> Line:
     if (
         activity.phase == "syncing"
         and state.overview is not None
-        and not state.overview.number(*FILES_WAITING, "stale")
+        and not (state.overview.waiting or state.overview.number("stale"))
     ):
-        return line(("not known until the sync ends", "warn"))
+        return line(("not known: a sync is running", "warn"))
     return ()
 
 
@@ -163,7 +162,7 @@ def _warnings(state: IndexState) -> Line:
 def _in_short(state: IndexState, overview: Overview, cells: int) -> Line:
     """The state of the index in a few words, the worst ones where there is no room for all."""
     freshness = overview.freshness.state
-    waiting, out = overview.number(*FILES_WAITING), overview.number("excluded")
+    waiting, out = overview.waiting, overview.number("excluded")
     role = "good" if freshness == "fresh" else "warn"
     parts = [
         _errors(state),
@@ -184,18 +183,17 @@ def _state(state: IndexState, overview: Overview) -> Line:
         return worst_first(
             errors, line(("empty", "warn"), ": ", (key("sync_now"), "key"), (" builds the index", "dim"))
         )
-    waiting, out = overview.number(*FILES_WAITING), overview.number("excluded")
+    waiting, out = overview.waiting, overview.number("excluded")
     lacking = _lacking(overview)
     shown = (str(fresh.state), "good" if fresh.state == "fresh" else "warn")
     why: Line = ()
     if fresh.state == "stale":
         since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
         shown = (f"stale{since}", "warn")
-        if waiting:
+        if fresh.emptied:
+            why = line(", kept (", (key("prune"), "key"), f" drops it): {cause(fresh.emptied)}")
+        elif waiting:
             why = line(f": {fmt.count(waiting, 'file')} to sync ", *_sync())
-        elif fresh.emptied:
-            cause = fmt.inert(fresh.emptied.reason.partition(": ")[0])
-            why = line(", kept (", (key("prune"), "key"), f" drops it): {cause}")
         elif overview.differences:
             why = line(f": {'; '.join(map(fmt.inert, overview.differences))}")
     excluded = line((f"{fmt.count(out, 'file')} excluded", "dim")) if out else ()
@@ -220,6 +218,7 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), *stops)
     elif trouble and state.overview is None and state.unreadable:  # above in full
         again = f"the index cannot be read; {key('sync_now')} tries again"
+        again = in_full(DAMAGED) if activity.damage is not None else again
         shown = line((" ✗ ", "bad"), fmt.inert(state.said or again))
     elif trouble:
         shown = line(
@@ -241,18 +240,26 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
 # -- before a rebuild --------------------------------------------------------------------------------------
 
 
-def rebuild_plan(plan: Plan | IndexDamaged, hosts: Sequence[str] | None, cells: int) -> list[Line]:
-    """What a rebuild reads, embeds and costs, as far as the index can be read. ``hosts`` are those that text
-    may be sent to; None where that is not known."""
-    if isinstance(plan, IndexDamaged):
-        text = "The index is damaged. A new one is built from the notes and the embeddings that can be read."
-        made = wrapped(line(f"{text} The damaged file is kept beside it; you can delete it then."), cells)
-        rest = "The number of new embeddings is unknown"
-        if hosts == ():
-            rest = "The other embeddings are made on this machine, free of charge"
-        elif hosts:
-            rest = f"{rest}; their texts are sent to {', '.join(map(fmt.inert, hosts))}"
-        return [*made, *wrapped(line(f"{rest}."), cells)]
+def repair_plan(readable: tuple[int, int | None] | None, hosts: Sequence[str], cells: int) -> list[Line]:
+    """What the repair of a damaged index keeps: so many embeddings that are ``readable``, of how many, as far
+    as that is known. ``hosts`` are those that texts without one are sent to."""
+    text = "The index is damaged. A new one is built from your notes, which are not changed."
+    made = wrapped(line(f"{text} The damaged file is kept beside it; you can delete it then."), cells)
+    count, held = readable or (0, None)
+    many = f"{count:,} of {held:,}" if held else f"{count:,}"
+    kept = f"{many} embedding{'s' * ((held or count) != 1)} can be read and are kept."
+    if readable is None:
+        kept = "Its embeddings are kept as far as they can be read; how many is not known."
+    elif not count:
+        kept = "None of its embeddings can be read."
+    rest = "Those that are missing are made on this machine, free of charge."
+    if hosts:
+        rest = f"To make those that are missing, text is sent to {', '.join(map(fmt.inert, hosts))}."
+    return [*made, *wrapped(line(f"{kept} {rest}"), cells)]
+
+
+def rebuild_plan(plan: Plan, cells: int) -> list[Line]:
+    """What a rebuild reads, embeds and costs."""
     if not plan.rebuild:  # an index that is brought up to date in place
         text = "Every file is read again. Vectors of unmodified texts are kept. Searches keep working."
         return [

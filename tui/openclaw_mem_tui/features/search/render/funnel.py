@@ -251,7 +251,7 @@ def nothing(view: View) -> list[Line]:
             line(" ", (reach(name), "key"), (text, "dim"))
             for name, text in (
                 *([] if noise else [("knobs", " opens the knobs: lower min score, set keyword rescue.")]),
-                ("why_not", " says why a chunk is not returned, and which change returns it."),
+                ("why_not", " says why a chunk is not returned, and what would return it."),
             )
         ]
     return [line(("Nothing is returned.", "strong"))]

@@ -92,7 +92,7 @@ def dropped_by(name: str, trace: Trace) -> str:
             if packs(stage)
             else f"cut by {stage.label} {limit}"
         )
-    return f"moved below max {trace.knobs.max_results} by {stage.label}"
+    return f"moved below rank {trace.knobs.max_results} by {stage.label}"
 
 
 def packs(stage: Stage) -> bool:

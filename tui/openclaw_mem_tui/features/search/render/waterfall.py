@@ -299,16 +299,16 @@ def _in_baseline(view: View, row: Row, digits: int) -> str:
         return "not found"
     scores = before.final, row.final
     moved = None not in scores and not baseline.by_file and abs((scores[0] or 0) - (scores[1] or 0)) > 1e-9
-    at = f" at {fmt.score(before.final, digits)}" if moved else ""
+    score, rank = fmt.score(before.final, digits), before.outcome.rank
     if before.returned:
-        rank = before.outcome.rank
-        return f"{fmt.ranked(rank)}{at}" if moved or rank != row.outcome.rank else ""
+        same = "" if rank == row.outcome.rank else fmt.ranked(rank)
+        return f"{fmt.ranked(rank)} at {score}" if moved else same
     if not moved and before.outcome.stage == row.outcome.stage:
         return ""
     stage = before.outcome.stage or ""
     known = baseline.trace.stage(stage) is not None
     why = dropped_by(stage, baseline.trace) if known else before.outcome.reason
-    return f"not returned{at}, {fmt.numbers(fmt.inert(why or stage))}"
+    return f"not returned{f' (score {score})' if moved else ''}, {fmt.numbers(fmt.inert(why or stage))}"
 
 
 def _before_ranks(row: Row) -> list[Step]:
