@@ -113,7 +113,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
     try:
         async with opened(unwatched(tmp_path)) as (pilot, screen):
             keys = screen.query_one("#keys")
-            assert "drop gone" not in keys.text  # type: ignore[attr-defined]
+            assert "drop deleted" not in keys.text  # type: ignore[attr-defined]
             (notes(tmp_path)).rename(tmp_path / "away")
             notes(tmp_path).mkdir()
             await press(pilot, "1", "r")
@@ -122,7 +122,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             await press(pilot, "3")
             facts = " ".join(shown(screen, "#facts").split())
             assert "kept (P drops it): the workspace holds no notes any more" in facts
-            assert "drop gone" in keys.text  # type: ignore[attr-defined]
+            assert "drop deleted" in keys.text  # type: ignore[attr-defined]
             assert "− deleted" in screen.files.text and "up to date" not in screen.files.text
             detail = " ".join(screen.detail.text.split())
             assert "− deleted: searches still find it" in detail and "next sync" not in detail
