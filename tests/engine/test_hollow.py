@@ -33,7 +33,7 @@ def test_without_any_chunk_every_file_is_stale_and_the_next_sync_reads_it(memory
     alter(memory.settings, "DELETE FROM chunks", "UPDATE meta SET value = '99' WHERE key = 'generation'")
     assert memory.freshness().state == "stale" and memory.freshness().changed_count == 2
     report = memory.sync()
-    assert report.rebuilt and [note.code for note in report.notes] == ["hollow"]
+    assert report.rebuilt and [note.code for note in report.notes] == ["chunks-lost"]
     assert looked(memory.settings, deep=True).errors == 0
     assert memory.freshness().state == "fresh"
     assert memory.search("pump").hits[0].path == "memory/2026-02-20.md"

@@ -98,7 +98,7 @@ def test_what_surrounds_the_answer_is_no_error(world: QmdWorld, output: dict[str
     with world.memory() as memory:
         answer = memory.search("nadia")
     assert (len(answer.hits), answer.pool.fallback) == (found, None)
-    lost = [note.text for note in answer.trace.notes if note.code == "qmd-unplaced"]
+    lost = [note.text for note in answer.trace.notes if note.code == "qmd-unlocated"]
     assert lost == (
         ["12 results of qmd cannot be shown: no file of a configured collection."] if "rows" in output else []
     )

@@ -113,7 +113,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
     try:
         async with opened(unwatched(tmp_path)) as (pilot, screen):
             keys = screen.query_one("#keys")
-            assert "drop gone" not in keys.text  # type: ignore[attr-defined]
+            assert "drop deleted" not in keys.text  # type: ignore[attr-defined]
             (notes(tmp_path)).rename(tmp_path / "away")
             notes(tmp_path).mkdir()
             await press(pilot, "1", "r")

@@ -92,7 +92,7 @@ class QmdProcessBackend(Limited):
         notes = [*self.notes]
         if lost := len(found) - len(placed):
             text = f"{counted(lost, 'result')} of qmd cannot be shown: no file of a configured collection."
-            notes.append(Note("qmd-unplaced", text, "warning"))
+            notes.append(Note("qmd-unlocated", text, "warning"))
         candidates = {candidate.chunk_id: (candidate, score) for candidate, score in self._candidates(placed)}
         rows = [ListRow(chunk_id, score) for chunk_id, (_, score) in candidates.items()]
         rows.sort(key=lambda row: -row.raw)

@@ -38,7 +38,7 @@ _WORK: dict[str, tuple[EventKind, str]] = {
 #: Notes of a sync that was to be a rebuild and is none, since the provider does not answer in time.
 _NO_REBUILD = ("not-rebuilt", "rebuild-later")
 #: Notes that say why a sync did what its event says, besides those of ``SyncReport.incomplete``.
-_REASONS = ("rebuilt", "hollow", "emptied", "rebuild-later", "embedding-later")
+_REASONS = ("rebuilt", "chunks-lost", "emptied", "rebuild-later", "embedding-later")
 
 
 class Journal:
@@ -249,7 +249,7 @@ class Journal:
         if "not-there" in codes:
             return
         found = Counter(finding.severity for finding in report.findings)
-        counts = {"errors": found["error"], "warnings": found["warning"], "remarks": found["info"]}
+        counts = {"errors": found["error"], "warnings": found["warning"], "infos": found["info"]}
         self._add(
             "doctor",
             f"{counted(found['error'], 'error')}, {counted(found['warning'], 'warning')}.",

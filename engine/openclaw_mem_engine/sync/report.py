@@ -88,7 +88,7 @@ class SyncReport:
 
     @property
     def incomplete(self) -> list[Note]:
-        """Why vectors are missing that this sync should have made; keywords find the new text already."""
+        """Why vectors are missing that this sync should have made; BM25 finds the new text already."""
         return [note for note in self.notes if note.code in _INCOMPLETE]
 
     @property

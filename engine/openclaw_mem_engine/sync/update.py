@@ -64,7 +64,7 @@ def update(
         # Damage that took the chunks leaves rows that only a new index is rid of.
         request = replace(request, force=True)
         text = "The index had lost chunks or records and was rebuilt."
-        report.notes.append(Note("hollow", text, "warning"))
+        report.notes.append(Note("chunks-lost", text, "warning"))
     if request.files_s is not None and not store.counts().files:
         request = replace(request, files_s=None)  # there would be nothing to answer from
     end = Deadline(request.files_s)

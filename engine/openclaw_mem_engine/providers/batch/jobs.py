@@ -118,8 +118,8 @@ class BatchJobs:
             wait = "wait" if len(call.waiting) > 1 else "waits"
             text = (
                 f"{counted(len(call.waiting), 'text')} {wait} in a batch job of "
-                f"{self._service.provider}; run `openclaw-mem index` later. Until then keywords find "
-                "what is in there."
+                f"{self._service.provider}; run `openclaw-mem index` later. Until then only "
+                "BM25 finds them."
             )
             call.notes.append(Note("batch-waiting", text))
 
