@@ -144,11 +144,11 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import CacheSize as CacheSize
     from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
     from openclaw_mem_engine.stores.damage import file_damage as file_damage
+    from openclaw_mem_engine.stores.damage import saveable_embeddings as saveable_embeddings
     from openclaw_mem_engine.stores.findings import UNWRITABLE as UNWRITABLE
     from openclaw_mem_engine.stores.findings import Check as Check
     from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport
     from openclaw_mem_engine.stores.findings import Finding as Finding
-    from openclaw_mem_engine.stores.sqlite.repair import readable_embeddings as readable_embeddings
     from openclaw_mem_engine.sync.coordinator import set_aside as set_aside
     from openclaw_mem_engine.sync.events import Journal as Journal
     from openclaw_mem_engine.sync.follow import FollowEvent as FollowEvent

@@ -49,7 +49,9 @@ def store(path: Path) -> Iterator[SqliteIndex]:
 
 def test_a_look_at_the_header_keeps_the_locks_of_an_open_index(store: SqliteIndex, path: Path) -> None:
     refuse_foreign(path)
-    code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM files'); c.close()"
+    code = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM files'); c.close()"
+    )
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     names = {part.name for part in path.parent.iterdir()}
     assert {"main.sqlite", "main.sqlite-wal", "main.sqlite-shm"} <= names, "the last to close removes them"

@@ -245,11 +245,10 @@ class Service:
         return await self._long["timeline"].run(partial(work, self.settings))
 
     async def readable(self) -> tuple[int, int | None] | None:
-        """See ``readable_embeddings``; of the damaged configured index."""
-        from openclaw_mem_engine.api import readable_embeddings  # as below
+        """See ``saveable_embeddings``; of the damaged configured index."""
+        from openclaw_mem_engine.api import saveable_embeddings  # as below
 
-        path, of_qmd = self.settings.index_path, self.settings.qmd_in_process
-        return await self._long["doctor"].run(lambda stop: readable_embeddings(path, stop, of_qmd=of_qmd))
+        return await self._long["doctor"].run(partial(saveable_embeddings, self.settings))
 
     async def set_aside(self, damage: IndexDamaged) -> str:
         """Replace a damaged index by one that holds its embeddings: the name of the damaged file now."""

@@ -18,7 +18,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED
-from openclaw_mem_tui.render.reports import Done, cause, embeddings, examined, outcome, verified
+from openclaw_mem_tui.render.reports import Done, embeddings, examined, outcome, unchanged, verified
 from openclaw_mem_tui.render.spans import Failed
 from openclaw_mem_tui.render.status import Activity, Header, Task
 from openclaw_mem_tui.service import Service
@@ -209,9 +209,7 @@ class SyncController(Presenter[Activity]):
             self.update(phase="ready", label="", left=None)
         if said:
             said, self.done = type(said)(self.done.around(said)), Done()  # one that failed still says so
-        emptied = self.state.freshness.emptied if self.state.freshness is not None else None
-        calm = f"the index is kept: {cause(emptied)}" if emptied else "the index is up to date"
-        calm = before if quietly else calm
+        calm = before if quietly else unchanged(self.state.freshness)
         self.say(said or (DAMAGED if self.state.damage is not None else calm))
 
     async def _sync_once(self, job: Job) -> str:
@@ -220,9 +218,8 @@ class SyncController(Presenter[Activity]):
         self._shows_words = False
         before = self.state.freshness
         first = before is not None and before.state == "empty"
-        self.update(
-            phase="syncing", task=job.task, label=job.hint, done=0, total=0, left=None, said="", noted=""
-        )
+        began = {"phase": "syncing", "task": job.task, "label": job.hint, "done": 0, "total": 0, "left": None}
+        self.update(**began, said="", noted="")
         try:
             request = api.SyncRequest(job.force, job.verify, job.prune, job.tails)
             report = self._outcome = await self.service.sync(self._on_progress, request)

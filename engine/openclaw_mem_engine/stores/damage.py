@@ -96,6 +96,15 @@ def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexD
     return None
 
 
+def saveable_embeddings(
+    settings: Settings, cancel: CancelToken | None = None
+) -> tuple[int, int | None] | None:
+    """See ``readable_embeddings``; of the damaged index of these settings."""
+    from openclaw_mem_engine.stores.sqlite.repair import readable_embeddings
+
+    return readable_embeddings(settings.index_path, cancel, of_qmd=settings.qmd_in_process)
+
+
 def kept(damaged: Path, saved: int) -> str:
     """What a new index has of the damaged one that it replaced, and where that is."""
     took = f"The new one took {counted(saved, 'embedding')} from it."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
-    from openclaw_mem_engine.api import DoctorReport, ExcludedFile, SyncReport
+    from openclaw_mem_engine.api import DoctorReport, ExcludedFile, Freshness, SyncReport
 
 
 class Done(NamedTuple):
@@ -56,6 +56,12 @@ def examined(report: DoctorReport, at: float) -> str:
         return ""
     found = f"{fmt.count(report.errors, 'error')}, {fmt.count(report.warnings, 'warning')}."
     return f"doctor, {fmt.clock(at, at)}: {found}"
+
+
+def unchanged(freshness: Freshness | None) -> str:
+    """What a sync says that had nothing to do."""
+    emptied = freshness.emptied if freshness is not None else None
+    return f"the index is kept: {cause(emptied)}" if emptied else "the index is up to date"
 
 
 def cause(emptied: ExcludedFile) -> str:
