@@ -248,7 +248,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         view = screen.search.view
         assert view.answers and view.baseline is not None and view.baseline.trace.knobs == view.knobs
         assert [choice.title for choice in app.commands(app.screen)].count(
-            "Reset all simulated faults to off"
+            "Switch off all simulated faults"
         ) == 1
         tuned = view.knobs
         assert "U" not in screen.strip.text and "U reset" not in screen.query_one(KeyBar).text

@@ -170,14 +170,14 @@ def test_the_strip_counts_what_is_configured_and_the_panel_names_it() -> None:
 def test_the_top_names_the_workspace_whole_or_not_at_all() -> None:
     header = Header("main", "/home/someone/.openclaw/heron", "builtin", "static-minilm-256-int8")
     assert " heron · agent main" in spans.text_of(status.top(header, 120))
-    assert "/home/someone/.openclaw/heron · agent main" in spans.text_of(status.top(header, 160))
+    assert "  heron · agent main" in spans.text_of(status.top(header, 160)), "never the whole path"
     longer = replace(header, workspace="/home/someone/quillfern")
     assert " 5 curate            quillfern · agent main" in spans.text_of(status.top(longer, 120)), (
         "before our name"
     )
     for cells in range(60, 160):
         top = spans.text_of(status.top(longer, cells))
-        assert " quillfern " in top or "/quillfern " in top or "fern" not in top
+        assert " quillfern " in top or "fern" not in top
     assert spans.text_of(status.top(longer, 80)).endswith("  quillfern · builtin "), "not the model alone"
     assert spans.text_of(status.top(replace(longer, demo=True), 82)).endswith(
         "  demo · static-minilm-256-int8 "

@@ -20,7 +20,8 @@ from openclaw_mem_tui.widgets.dialogs import Dialog, hints
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
+from openclaw_mem_tui.widgets.lists import CursorList
+from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 
 class HelpRow(NamedTuple):

@@ -226,11 +226,10 @@ def file_detail(state: CurateState, file: FileUse | None, cells: int) -> list[Li
         say("decay", f"a daily log of {file.day}: temporal decay counts from there")
     else:
         say("decay", "evergreen: temporal decay does not apply")
-    say(
-        "searches",
-        fmt.count(file.searches, "search", "searches"),
-        " of the agent returned a part of this note",
+    number = (
+        fmt.count(file.searches, "agent search", "agent searches") if file.searches else "No agent search"
     )
+    say("searches", f"{number} returned this note")
     of_it = [recall for recall, _, _ in material.recalled.get(file.path, ())]
     for recall in list(dict.fromkeys(reversed(of_it)))[:5]:
         say("", (f"{recall.day}  ", "dim"), fmt.inert(recall.query))

@@ -39,7 +39,7 @@ class HitList(CursorList):
     """Keeps the cursor on its chunk while knobs move, and goes to the first hit for a new query. The titles
     of the columns stay on top while rows scroll under them."""
 
-    HELP = "The list has the returned chunks, best first, and below the rule the others, with the reason."
+    HELP = "The list shows the returned chunks, best first, and below the rule the others, with the reason."
     CAN_FILTER, DRAWS_ITEMS = True, False
 
     def __init__(self, search: SearchPresenter) -> None:

@@ -42,9 +42,9 @@ READING: Reading = (
     ("~", "estimated from the length of the transcript"),
     ("2025-12-10", "a day of another year than the newest event; the details have the time"),
 )
-_SESSIONS = "The list has the sessions, the latest first, with their tokens against the flush threshold."
-_EVENTS = "The list has what happened, the newest first."
-_DAYS = "The list has memory files by day, with the lines that were written and removed."
+_SESSIONS = "The list shows the sessions, the latest first, with their tokens against the flush threshold."
+_EVENTS = "The list shows what happened, the newest first."
+_DAYS = "The list shows memory files by day, with the lines that were written and removed."
 #: With fewer lines one column has no room for chart and details both; up to the other, for a small chart.
 _LOW, _SLIM = 20, 22
 #: Seconds of quiet before a difference is read.

@@ -28,8 +28,7 @@ def funnel(view: View, cells: int, baseline: bool = True) -> Line:
     if trace is None:
         return ()
     names = baseline_names(view) if baseline else []
-    role = "accent" if view.pin or view.pool_faults else ""
-    ends = [line(("baseline ", "dim"), (name, role), " ") for name in names]
+    ends = [line(("baseline ", "dim"), name, " ") for name in names]
     # All that the other numbers imply is left out before what distinguishes the baseline, but no stage is.
     tried = [(end, less) for end in ends or [()] for less in range(3)]
     for end, less in (*tried, *((end, 3) for end in (*ends, ()))):
