@@ -86,7 +86,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
             "○ no reply   …network nothing stored",
             "! skipped    …-status not run at 178,340 tokens",
             "◇ search     main     Japanese ticket font size",
-            "▼ compaction …network 179,004 → ? tokens",
+            "▼ compaction …network 179,004 → size unknown",
             "✗ MISSED",
         ):
             assert part in texts

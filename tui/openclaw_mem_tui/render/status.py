@@ -304,6 +304,7 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
         return line(spin, ("searching  ", "dim"), (key("cancel"), "key"), (" cancel", "dim"))
     # The sign is the state, whatever the last message is: the worst that holds.
     warned = view.trace is not None and any(note.level == "warning" for note in view.trace.notes)
+    warned |= view.pool is not None and view.pool.fallback is not None
     degraded = warned or activity.trouble or (activity.freshness and activity.freshness.state != "fresh")
     failed = view.error or activity.damage or activity.errors
     sign = Span(" ✗ ", "bad") if failed else Span(" ● ", "warn" if degraded else "good")
