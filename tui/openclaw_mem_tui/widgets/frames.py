@@ -74,7 +74,7 @@ def rows_of(pane: Lines) -> str:
 
 def more(pane: Pane, keys: bool, beside: str = "") -> str:
     """What the frame of a pane says that is too low for its text: which of its rows are in sight, and the
-    ``keys`` that scroll it. Before the words ``beside`` it says so in short where there is too little room."""
+    ``keys`` that scroll it. Before the words ``beside`` in short, where there is too little room."""
     if not (rows := rows_of(pane)):
         return beside
     down, up = key_hint("scroll_down", ""), key_hint("scroll_up", "scroll")

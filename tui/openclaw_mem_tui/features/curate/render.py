@@ -77,8 +77,8 @@ def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -
     hidden = f" · {never_shown(share, 'MEMORY.md')}" if share else ""
     second += hidden if fmt.width_of(second + hidden) <= cells else ""
     shows = f": `{key('open_note')}` on it shows which" if second.endswith(hidden or " ") else ""
-    said = keyed(second + shows) if fmt.width_of(second + shows) <= cells else ()
-    lines = [first] if brief else [first, said or line((fmt.crop(second, cells), "dim"))]
+    fits = fmt.width_of(second + shows) <= cells
+    lines = [first] if brief else [first, keyed(second + shows if fits else fmt.crop(second, cells))]
     lines += wrapped((Span(" "), *waits), cells - 1, 1) if waits else []
     for note in material.unread[:2]:
         lines += wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)[:2]

@@ -52,13 +52,10 @@ _CHECKS = {"examine", "examine_deep"}
 _READING = {"rebuild", "verify", "repair", "prune"}
 #: Actions that a damaged index does not allow.
 _NOT_DAMAGED = {"sync_now", "verify", "rebuild", "prune"}
-
 _FILES = "The list shows every file: indexed, waiting or excluded."
 _DOCTOR = "The list shows the findings of the doctor, errors first, then its checks. A check changes nothing."
 _NO_FILE = "no file is selected"
-_EVENTS = (
-    "The list shows the last syncs, rebuilds, fallbacks and failed searches; `openclaw-mem log` has all."
-)
+_EVENTS = "The list shows the last syncs, rebuilds, fallbacks, failed searches; `openclaw-mem log` has all."
 
 
 class IndexScreen(ListScreen[IndexPresenter]):

@@ -20,7 +20,7 @@ from openclaw_mem_tui.render.spans import Line, Span
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.frames import key_hint, markup
-from openclaw_mem_tui.widgets.line_view import Pane, nothing
+from openclaw_mem_tui.widgets.line_view import Anchor, Drawer, Pane, nothing
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Pool, Result, Row
@@ -148,6 +148,10 @@ class Preview(Pane, can_focus=True):
         at = partial(render.position, number=line)
         self.show(lambda cells: render.snippet(view, row, text, marker, cells), at)
 
+    def show(self, drawer: Drawer, anchor: Anchor | None = None, first: Anchor | None = None) -> None:
+        super().show(drawer, anchor, first)
+        self.call_after_refresh(self.post_message, self.Sized())  # the frame says which rows are in sight
+
     def _asked_line(self, view: View, row: Row | None) -> int | None:
         """The line that was asked about, where this is the answer to the same query and its row."""
         if self.asked is None or row is None:
@@ -163,7 +167,6 @@ class Preview(Pane, can_focus=True):
         assert isinstance(screen, WorkbenchScreen)
         screen.draw_keys()
         screen.label(self, title)
-        self.call_after_refresh(self.post_message, self.Sized())  # with the rows that are in sight then
 
     def allow_focus(self) -> bool:
         """Only where there is something to scroll: keys that do nothing are of no use."""

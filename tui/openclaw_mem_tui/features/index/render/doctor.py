@@ -86,11 +86,11 @@ def _cut(text: Line, end: Line, cells: int) -> list[Line]:
 
 
 def _repair(finding: Finding) -> Line:
-    """``F repair``, as at the bottom of the screen; the key stays with its word when the line is wrapped. Of a
-    warning about files that no action repairs, the key that opens the first one."""
+    """``F repair``, as at the bottom of the screen; the key stays with its word when the line is wrapped. Of
+    what the screen of the chunks marks, the key that opens that."""
     name = action_of(finding)
     if not name and finding.code in _OF_CHUNKS:
-        return line("  ", (key_of("chunks"), "key"), ("\xa0opens\xa0the\xa0lines", "dim"))
+        return line("  ", (key_of("chunks"), "key"), ("\xa0open", "dim"))
     return line("  ", (key_of(name), "key"), (f"\xa0{action(name).footer}", "dim")) if name else ()
 
 
