@@ -104,7 +104,7 @@ async def test_every_fault_has_its_banner_and_its_effect(
             if seen.why:
                 dropped = [view.baseline.row(row) for row in seen.new]
                 assert all(row is not None and row.outcome.stage == "min_score" for row in dropped)
-                assert f"of {seen.same}: min score does not apply to ranks" in screen.lesson.text
+                assert f"of {seen.same}: min score not applied (" in screen.lesson.text
             assert screen.hits.cursor == 0
             if name == "no-sqlite-vec":
                 assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
@@ -118,7 +118,7 @@ async def test_every_fault_has_its_banner_and_its_effect(
                 assert view.pool.first("vector") is None, name
                 once = f"{screen.lesson.text}{screen.notes.text}{screen.status_line.text}"
                 assert once.count("BM25 only") == 1, "in one place"
-                assert "min score does not apply" in screen.funnel.text
+                assert "min score not applied" in screen.funnel.text
             await press(pilot, "2")
             if name.startswith("embeddings-") or name in ("wrong-dimension", "zero-vector"):
                 # What does not fit this index alone is no failure of the provider, which is asked again.
@@ -153,10 +153,10 @@ def first_status(app: Workbench) -> str:
 @pytest.mark.parametrize(
     ("lost", "new", "said"),
     [
-        (0, 0, "the same 3 chunks as the baseline"),
-        (0, 5, "8 chunks instead of 3"),
-        (2, 2, "3 of 5 baseline chunks are returned; 2 are new"),
-        (2, 0, "3 of 5 baseline chunks are returned"),
+        (0, 0, "the same 3 results as the baseline"),
+        (0, 5, "8 results instead of 3"),
+        (2, 2, "3 of 5 baseline results are returned; 2 are new"),
+        (2, 0, "3 of 5 baseline results are returned"),
     ],
 )
 def test_only_what_is_lost_is_bad(lost: int, new: int, said: str) -> None:
@@ -170,7 +170,7 @@ def test_only_what_is_lost_is_bad(lost: int, new: int, said: str) -> None:
     reasoned = text_of(overlap(seen._replace(why="a reason")))
     assert (": a reason" in reasoned) == bool(new), "the reason is that of the new ones"
     moved = text_of(overlap(Compared(2, 3, 1, (), (row,))))
-    assert moved == "3 chunks instead of 2 (1 at another rank)"
+    assert moved == "3 results instead of 2 (1 at another rank)"
 
 
 async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
@@ -186,11 +186,9 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert screen.query_one(Top).text.rstrip().endswith(" · BM25 only")
         assert "[x] embeddings-401" in screen.faults.text
         drawn = screen.last.text
-        assert "same 6 chunks as the baseline" in drawn and "BM25 only" in drawn
+        assert "same 6 results as the baseline" in drawn and "BM25 only" in drawn
         assert "static-minilm" in drawn
-        assert "enter compares with the baseline" in first_status(app), (
-            "the same where the fault was on from the start"
-        )
+        assert "static paused" in first_status(app), "the same where the fault was on from the start"
         assert screen.last.border_title == "last query with this fault"
         chain = screen.chain.text.splitlines()
         assert any("static" in row and "✗ paused" in row for row in chain)
@@ -248,7 +246,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         view = screen.search.view
         assert view.answers and view.baseline is not None and view.baseline.trace.knobs == view.knobs
         assert [choice.title for choice in app.commands(app.screen)].count(
-            "Reset all simulated faults to off"
+            "Switch off all simulated faults"
         ) == 1
         tuned = view.knobs
         assert "U" not in screen.strip.text and "U reset" not in screen.query_one(KeyBar).text
@@ -317,7 +315,7 @@ async def test_a_fault_from_the_start(tmp_path: Path, size: tuple[int, int]) -> 
         await pilot.pause()
         assert "SIMULATED FAULT: embeddings-garbage" in first_line(app)
         await settled(pilot)
-        assert app.screen is lab(app) and "same 6 chunks as the baseline" in lab(app).lesson.text
+        assert app.screen is lab(app) and "same 6 results as the baseline" in lab(app).lesson.text
         assert lab(app).hits.region.height >= 5
         assert "baseline" in lab(app).waterfall.text
 

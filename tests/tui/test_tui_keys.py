@@ -24,7 +24,7 @@ from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.help import HelpRow, HelpScreen
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import WrappedTable
+from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 DRILL = "restore drill"
 

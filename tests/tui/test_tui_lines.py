@@ -299,10 +299,10 @@ def test_the_status_leaves_out_the_steps_of_the_timings_first() -> None:
 
 
 def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
-    clauses = ["1 result", "#1: cosine .403", "36 are below min score .35"]
+    clauses = ["1 result", "#1: vector .403", "36 are below min score .35"]
     assert [texts(above._sentence(clauses, "", cells, 2)).strip() for cells in (80, 45)] == [
         "; ".join(clauses),
-        "1 result; #1: cosine .403 … ! all",
+        "1 result; #1: vector .403 … ! all",
     ]
     assert len(above._sentence(clauses, "", 30, 2)) == 2
     assert texts(above._sentence(clauses, "", 28, 1)).strip() == "1 result … ! all"

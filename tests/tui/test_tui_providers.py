@@ -265,7 +265,9 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
         pane.styles.height = 7  # with its frame
         await settled(pilot)
         for rows in (6, 4):
-            assert f"{rows} of {len(pane.drawn)} rows" in frame(pane), "also after a list above it has grown"
+            assert f"rows 1–{rows} of {len(pane.drawn)} · J K scroll" in frame(pane), (
+                "also after a list above it has grown"
+            )
             pane.styles.height = 5
             await settled(pilot)
         pane.styles.height = "1fr"
@@ -290,7 +292,7 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
         await pilot.resize_terminal(60, 16)
         await settled(pilot)
         shown, lines = screen.last.size.height, len(screen.last.drawn)
-        assert f"{shown} of {lines} rows · " in frame(screen.last) and shown < lines
+        assert f"rows 1–{shown} of {lines} · " in frame(screen.last) and shown < lines
         await press(pilot, "space", "tab")
         assert not screen.search.view.faults and screen.chain.has_focus
         for size in (LARGE, (60, 16), (40, 10), (200, 50), SMALL):

@@ -21,7 +21,7 @@ from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.user_keys import take_keys
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import WrappedTable
+from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 __all__ = ["_declared_keys"]
 

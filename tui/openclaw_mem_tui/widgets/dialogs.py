@@ -18,7 +18,7 @@ from openclaw_mem_tui.features.search.history import holding
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice, choice_rows
 from openclaw_mem_tui.widgets.edges import Banner
-from openclaw_mem_tui.widgets.frames import named_key
+from openclaw_mem_tui.widgets.frames import named_key, rows_of
 from openclaw_mem_tui.widgets.line_view import Drawer, Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
@@ -175,7 +175,7 @@ class ScrolledDialog(Dialog[T]):
     def _label(self) -> None:
         text = self._text
         hidden = text.max_scroll_y > 0
-        shown = f"{text.size.height} of {len(text.drawn)} rows" if hidden else ""
+        shown = rows_of(text) if hidden else ""
         scroll = named_key(self.SCROLLS, "scroll") if hidden else ""
         self._box.border_subtitle = fmt.join((shown, scroll, self._keys))
 

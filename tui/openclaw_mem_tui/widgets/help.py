@@ -18,9 +18,10 @@ from openclaw_mem_tui.render.spans import Line, Reading, Span, fit, line, width,
 from openclaw_mem_tui.render.terms import has_words
 from openclaw_mem_tui.widgets.dialogs import Dialog, hints
 from openclaw_mem_tui.widgets.filter_line import FilterLine
-from openclaw_mem_tui.widgets.frames import markup
+from openclaw_mem_tui.widgets.frames import markup, rows_of
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
+from openclaw_mem_tui.widgets.lists import CursorList
+from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 
 class HelpRow(NamedTuple):
@@ -149,8 +150,9 @@ class HelpScreen(Dialog[str | None]):
     def _label(self) -> None:
         filtered = self._rows.filtered
         keys = hints(esc="clear") if filtered else hints(enter="run", f="filter", esc="close")
-        rows = f"{self._legend.size.height} of {len(self._legend.drawn)} rows"
-        legend = (rows, hints(J_K="scroll")) if self._legend.max_scroll_y > 0 else ()
+        shown = rows_of(self._legend)
+        legend = (f"legend {shown}", hints(J_K="scroll")) if shown else ()
+        self._box.border_title = fmt.join(("help", rows_of(self._rows)))
         self._box.border_subtitle = fmt.join((markup(filtered), keys, *legend))
         self._legend.changed()
 
@@ -159,6 +161,7 @@ class HelpScreen(Dialog[str | None]):
 
     def action_scroll_legend(self, lines: int) -> None:
         self._legend.scroll_relative(y=lines, animate=False)
+        self.call_after_refresh(self._label)
 
     def action_filter(self) -> None:
         self.query_one(FilterLine).open(self._rows)

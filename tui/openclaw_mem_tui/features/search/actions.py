@@ -213,7 +213,7 @@ class NoteActions(Lab):
             self.show_snippet()
             return
         transcript = row.source == "sessions"
-        preview.begin("get", "transcript" if transcript else "note", key_hint("get", "back to the snippet"))
+        preview.begin("get", "transcript" if transcript else "note", key_hint("get", "snippet"))
         if transcript:
             preview.show(lambda cells: render.transcript(candidate, marker, cells))
             return
@@ -247,7 +247,7 @@ class NoteActions(Lab):
             self.show_snippet()
             return
         title = f"rendered, lines {row.start_line}–{row.end_line}"
-        self.preview.begin("markdown", title, key_hint("render", "back to the snippet"))
+        self.preview.begin("markdown", title, key_hint("render", "snippet"))
         self.preview.show_markdown(candidate.text)
 
     def action_edit(self) -> None:

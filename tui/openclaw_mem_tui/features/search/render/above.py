@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.comparison import Compared, answered_by, compared
-from openclaw_mem_tui.features.search.render.funnel import funnel, in_words
+from openclaw_mem_tui.features.search.render.funnel import funnel, in_words, next_keys
 from openclaw_mem_tui.features.search.render.knobs import knob_value
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, balanced, brief, cut, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, balanced, brief, clauses, cut, fit, line, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Fate, Trace
@@ -67,11 +67,17 @@ def _lost(view: View) -> str:
 
 def numbers(view: View, cells: int, most: int = 2, baseline: bool = True) -> list[Line]:
     """How many chunks each stage let through, with the ``baseline``, and in ``most`` lines what another
-    setting would add to an answer of at most one result."""
-    if view.trace is None:
+    setting would add to an answer of at most one result, and which keys go on."""
+    trace = view.trace
+    if trace is None:
         return []
-    stages = _beside("stages", cells, lambda room: [funnel(view, room, baseline)])
-    return [*stages, *(_rescue(view.trace, cells, most) if len(view.trace.results) < 2 else ())]
+    made = _beside("stages", cells, lambda room: [funnel(view, room, baseline)])
+    # A baseline with another rescue shows what that adds.
+    if len(trace.results) < 2 and "keyword_rescue" not in view.knobs.changes_from(view.baseline_knobs):
+        made += _rescue(trace, cells, most)
+    if keys := next_keys(view) if most else ():
+        made += _beside("next", cells, lambda room: [clauses(keys, room - 1) or fit(keys, room - 1)])
+    return made
 
 
 def _rescue(trace: Trace, cells: int, most: int) -> list[Line]:
