@@ -183,7 +183,7 @@ def _truncated(trace: Trace) -> tuple[str, bool]:
     line = f"line {first.best_line}" if first.best_line_cut else ""
     if losing[1:]:
         return f"{text}, {len(losing)} lose {what}their best line", True
-    who = " and" if lone else ", #1" if line else ", 1"
+    who = ", and" if lone else ", #1" if line else ", 1"
     return f"{text}{who} loses {what}its best line{f' ({line})' if line else ''}", True
 
 

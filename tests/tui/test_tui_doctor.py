@@ -67,13 +67,13 @@ async def test_a_repair_that_drops_vectors_is_followed_by_a_sync_that_makes_them
         assert "indexed in" in (said := shown(screen, "#status")) and "repaired:" in said, shown(
             screen, "#status"
         )
-        assert "fresh" in shown(screen, "#facts") and "vector (r)" not in shown(screen, "#facts")
+        assert "fresh" in shown(screen, "#facts") and "without vector" not in shown(screen, "#facts")
         with apsw.Connection(str(index)) as connection:
             connection.execute("DELETE FROM embedding_cache WHERE id < 7")
         await press(pilot, "c")
         await until(pilot, lambda: "partial" in shown(screen, "#facts"))
         facts = shown(screen, "#facts")
-        assert "chunks without vector (r)" in facts and "fresh" not in facts
+        assert "chunks without vector; r embeds" in facts and "fresh" not in facts
         await press(pilot, "r")
         await until(pilot, lambda: "fresh" in shown(screen, "#facts"))
         assert "vectors made" in shown(screen, "#status")

@@ -284,6 +284,24 @@ async def test_without_a_query_the_first_lesson_is_asked(tmp_path: Path) -> None
         assert lab(app).search.view.pool_faults == {"zero-vector"}
 
 
+async def test_a_fault_is_undone_whatever_lesson_was_loaded_since(tmp_path: Path) -> None:
+    """A lesson sets knobs of its own: what a step changed of the faults can be undone still."""
+    app = world.workbench(tmp_path, demo=make.demo_guide())
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "p", "right", "p")
+        await switch(pilot, "embeddings-401")
+        await press(pilot, "right_square_bracket", "slash", *"heron", "enter", "2")
+        view, screen = lab(app).search.view, providers(app)
+        assert view.shown_faults == {"embeddings-401"} and lab(app).search.lesson_at is None
+        await press(pilot, "z")
+        assert not lab(app).search.view.faults and "simulated faults: none" in screen.status_line.text
+        await press(pilot, "z")
+        assert "nothing more to undo" in screen.status_line.text, "the knobs of the first lesson are not back"
+        await press(pilot, "Z")
+        assert lab(app).search.view.faults == {"embeddings-401"}
+
+
 async def test_a_fault_is_named_until_its_banner_is_clicked(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL, faults=frozenset({"embeddings-401"}))
     async with app.run_test(size=LARGE) as pilot:

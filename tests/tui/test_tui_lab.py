@@ -66,8 +66,9 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         await press(pilot, "slash", "ctrl+u", *"heron", "enter", "slash", "ctrl+u", *"alarm", "enter")
         await press(pilot, "less_than_sign")
         assert screen.search.view.query == "heron" and screen.query_line.value == "heron"
+        assert screen.status_line.text.startswith(" ● query 2 of 3"), "and not what was asked last"
         await press(pilot, "greater_than_sign")
-        assert screen.search.view.query == "alarm"
+        assert screen.search.view.query == "alarm" and "query 3 of 3" in screen.status_line.text
         await pilot.press("Q")
         await pilot.pause()
         assert isinstance(pilot.app.screen, PickScreen)

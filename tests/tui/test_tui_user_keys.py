@@ -39,7 +39,7 @@ async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:
         await press(pilot, "percent_sign")
         assert screen.search.view.pin is not None
         await press(pilot, "question_mark")
-        assert "f5 %" in app.screen.query_one("#help-rows", WrappedTable).text
+        assert "f5, %" in app.screen.query_one("#help-rows", WrappedTable).text
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:
         before = screen.search.view.knobs
         await press(pilot, "y")
         assert pilot.app.clipboard == screen.passage.location
-        assert f"copied {screen.passage.location}" in pane(screen, "status")
+        assert f"clipboard: {screen.passage.location}" in pane(screen, "status")
         await press(pilot, "enter", "x")
         assert opened(pilot) is screen and screen.search.view.knobs == before
         assert not list((tmp_path / "data").glob("exports/*"))

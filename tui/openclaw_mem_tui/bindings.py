@@ -131,7 +131,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
             "knobs",
             "large",
             8,
-            label="shift ← →",
+            label="shift+← shift+→",
             both="change it by a large step (also H and L)",
         ),
         Action("much_more", "shift+right,L", "a large step up", "knobs", label=""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from itertools import zip_longest
@@ -56,8 +57,8 @@ def _key_width(rows: Sequence[HelpRow]) -> int:
     return max(8, *map(fmt.width_of, (*keys, *alone, *(row.sign for row in rows if not row.action))))
 
 
-#: The most cells for several keys in one line: "ctrl+d ctrl+u", "tab shift+tab".
-_KEYS = 13
+#: The most cells for several keys in one line: "ctrl+d, ctrl+u", "tab, shift+tab".
+_KEYS = 14
 #: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
 _HEADED = 200
 #: From this width on, what to read is beside the keys.
@@ -83,7 +84,7 @@ def _help_rows(actions: Sequence[Action], places: Sequence[str], reading: Readin
     for one in sorted(actions, key=order):
         back = backs.get(one.id)
         signs = zip_longest(one.shown.split(), back.shown.split() if back else ())
-        sign = " ".join(key for pair in signs for key in pair if key)
+        sign = ", ".join(key for pair in signs for key in pair if key)
         if not one.back:
             row = HelpRow(sign, one.both or one.help, one.group, one.id)
             (after if one.group == "Lists" else before).append(row)
@@ -97,7 +98,7 @@ class HelpRows(WrappedTable[HelpRow]):
     def _matching(self) -> list[HelpRow]:
 
         def rest(row: HelpRow) -> list[bool]:  # F after f
-            return [self.wanted not in keys.split() for keys in (row.sign.lower(), row.sign)]
+            return [self.wanted not in re.split(", ?| ", keys) for keys in (row.sign.lower(), row.sign)]
 
         return sorted(super()._matching(), key=rest)
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from textual.widgets import Input
+
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.baseline import EDITED
@@ -63,8 +65,11 @@ class QueryActions(Lab):
         if query is None:
             self.search.say(otherwise)
         else:
-            self.query_line.value = query
+            with self.query_line.prevent(Input.Changed):
+                self.query_line.value = query
             self.query_line.cursor_position = len(query)
+            self.ask(query)
+            self.search.say(self.search.history.position)
 
     def action_history(self) -> None:
         history = self.search.history

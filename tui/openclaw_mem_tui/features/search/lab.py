@@ -67,6 +67,13 @@ class Lab(WorkbenchScreen):
         self.run_in(self.search.sync.watch, "watch")
         self.run_in(self.search.sync.check_file, "check")
 
+    def ask(self, query: str) -> None:
+        """Ask this after a quiet moment; what is asked no more is not searched."""
+        if self.search.ask(query):
+            self.search_soon()
+        else:
+            self.workers.cancel_group(self, "search")
+
     def search_soon(self, delay: float = DEBOUNCE) -> None:
         """Search after ``delay`` seconds of quiet; a search that runs for something older is cancelled."""
         self.run_in(partial(self.search.search, delay), "search")
