@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.inspection import FileRow as FileRow
     from openclaw_mem_engine.inspection import FileState as FileState
     from openclaw_mem_engine.inspection import Overview as Overview
+    from openclaw_mem_engine.inspection import files_on_disk as files_on_disk
     from openclaw_mem_engine.inspection.file_chunks import Anatomy as Anatomy
     from openclaw_mem_engine.inspection.file_chunks import AnatomyState as AnatomyState
     from openclaw_mem_engine.inspection.file_chunks import Piece as Piece
@@ -145,6 +146,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
     from openclaw_mem_engine.stores.damage import file_damage as file_damage
     from openclaw_mem_engine.stores.damage import saveable_embeddings as saveable_embeddings
+    from openclaw_mem_engine.stores.findings import KEEP_DAMAGED as KEEP_DAMAGED
     from openclaw_mem_engine.stores.findings import UNWRITABLE as UNWRITABLE
     from openclaw_mem_engine.stores.findings import Check as Check
     from openclaw_mem_engine.stores.findings import DoctorReport as DoctorReport

@@ -337,7 +337,7 @@ def test_evidence_cannot_act_on_a_terminal(tmp_path: Path) -> None:
     settings = indexed(tmp_path, {"memory/a\x1b[31m.md": "One line.\n"})
     alter(settings, "DELETE FROM chunks_fts")
     found = named(looked(settings), "full-text-missing")
-    assert found.evidence == ("table chunks_fts", "memory/a^[[31m.md:1-2")
+    assert found.evidence == ("memory/a^[[31m.md:1-2", "table chunks_fts")
 
 
 def test_every_finding_and_check_is_plain_data(settings: Settings) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import apsw
 import pytest
 from lab_world import LARGE, SMALL, lab, press, settled, until
 from test_tui_index import index_screen, shown
@@ -174,7 +176,7 @@ async def test_a_repair_keeps_what_can_be_read_and_goes_on(
         counted = readable_embeddings(settings.index_path)
         assert counted is not None
         count, held = counted
-        many = f"{count} of {held}" if held else str(count)
+        many = f"All {count}" if count == held else f"{count} of {held}" if held else str(count)
         said = (
             f"{many} embeddings can be read and are kept" if count else "None of its embeddings can be read"
         )
@@ -182,7 +184,7 @@ async def test_a_repair_keeps_what_can_be_read_and_goes_on(
         await press(pilot, "enter")
         await until(pilot, lambda: settings.index_path.with_name("main.sqlite.damaged").exists())
         await until(pilot, lambda: app.search.activity.phase == "ready" and not app.search.activity.damage)
-        await until(pilot, lambda: "main.sqlite.damaged is kept, you can delete it" in status_of(app))
+        await until(pilot, lambda: "main.sqlite.damaged is kept" in status_of(app))
         assert app.screen is index_screen(app), "the same screen"
         with Memory.open(settings) as memory:
             made = memory.status().chunks - count
@@ -198,6 +200,34 @@ async def test_a_repair_keeps_what_can_be_read_and_goes_on(
         assert isinstance(screen, ProvidersScreen)
         await until(pilot, lambda: "not known" not in screen.link_pane.text)
     assert looked(settings, deep=True).errors == 0
+
+
+async def test_an_index_that_lost_chunks_before_the_start_is_opened_after_its_repair(tmp_path: Path) -> None:
+    def lost(index: Path) -> None:
+        with closing(apsw.Connection(str(index))) as connection:
+            connection.execute("DELETE FROM chunks WHERE seq % 3 = 0")
+
+    app = workbench(indexed(tmp_path), lost, "badger orchard")
+    async with app.run_test(size=SMALL) as pilot:
+        await until(pilot, lambda: app.search.activity.phase == "failed")
+        await press(pilot, "escape", "3")
+        screen = index_screen(app)
+        await until(pilot, lambda: screen.presenter.state.report is not None)
+        await settled(pilot)
+        assert "memory/network.md" in screen.files.text and "? not known" in screen.files.text
+        assert "has recorded" not in screen.detail.text, "it cannot be read"
+        await press(pilot, "F")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
+        plan = " ".join(app.screen.query_one(Pane).text.split())
+        assert "A new one is built" in plan and "but their text is missing: no search can return it" in plan
+        await press(pilot, "enter")
+        await until(pilot, lambda: app.search.activity.phase == "ready" and "repaired:" in status_of(app))
+        assert app.search.activity.damage is None and "● up to date" in screen.files.text
+        assert "main.sqlite.damaged is kept" in status_of(app), "whole, in 80 columns"
+        newest = screen.presenter.state.events[0]
+        assert newest.kind == "rebuild" and "new or modified" not in newest.text
+        await press(pilot, "1")
+        await until(pilot, lambda: "badger" in lab(app).hits.text)
 
 
 async def test_an_index_that_another_process_repaired_is_opened_again(tmp_path: Path) -> None:

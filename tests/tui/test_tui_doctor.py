@@ -37,13 +37,16 @@ async def test_damage_is_found_shown_and_mended_after_a_look(
         drawn = " ".join(screen.detail.text.split())
         assert (
             "✗ error" in drawn
-            and "repair F repairs this locally" in drawn
-            and "table chunks_fts_stemmed" in drawn
+            and "repair F builds a new index; notes are not changed" in drawn
+            and "9 chunks are missing from the BM25 index: no word finds them" in drawn
             and "openclaw-mem doctor --fix" in drawn
         )
         await press(pilot, "F")
         assert isinstance(pilot.app.screen, ConfirmScreen)
-        assert "Notes are not changed" in pilot.app.screen.query_one("Pane").text  # type: ignore[attr-defined]
+        plan = " ".join(pilot.app.screen.query_one("Pane").text.split())  # type: ignore[attr-defined]
+        assert "A new one is built from your notes, which are not changed" in plan
+        assert "9 chunks are missing from the BM25 index" in plan and "102 embeddings can be read" in plan
+        assert "All 102" in plan and "Texts without one" not in plan, "there is none"
         await press(pilot, "escape")
         assert "error" in str(screen.doctor.border_title), "nothing is mended without a yes"
         await press(pilot, "tab", "tab", "enter")
@@ -52,10 +55,49 @@ async def test_damage_is_found_shown_and_mended_after_a_look(
         assert "BM25 0 of 7 · vector 7 of 7" in chunks.query_one("#status").text
         await press(pilot, "escape", "F", "enter")
         assert "doctor · [$warning]3 warnings" in str(screen.doctor.border_title)
-        assert "repaired:" in shown(screen, "#status")
-        assert "doctor" in screen.events.text.splitlines()[1], "under the sync"
+        assert "repaired: 102 embeddings reused, 0 made; main.sqlite.damaged is kept" in shown(
+            screen, "#status"
+        )
+        assert "rebuild" in screen.events.text.splitlines()[0] and "new or modified" not in screen.events.text
         await press(pilot, "F")
         assert "nothing to repair" in shown(screen, "#status")
+
+
+async def test_after_a_repair_nothing_is_said_of_the_index_before(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
+        with apsw.Connection(str(index)) as connection:
+            connection.execute("UPDATE chunks SET text = text || ' x' WHERE seq = 1")
+        await press(pilot, "C")
+        assert "error" in str(screen.doctor.border_title) and "deep" in str(screen.doctor.border_title)
+        assert "up to date" not in screen.files.text and "F repairs" in shown(screen, "#facts")
+        await press(pilot, "1")
+        bottom = lab(pilot.app).status_line.text  # type: ignore[arg-type]
+        assert "screen 3: " in bottom and "error" in bottom
+        assert "F repair" in pilot.app.screen.query_one(KeyBar).text
+        await press(pilot, "F", "enter")
+        assert pilot.app.screen is screen
+        await until(pilot, lambda: "repaired:" in shown(screen, "#status"))
+        await until(pilot, lambda: "error" not in str(screen.doctor.border_title))
+        assert "● up to date" in screen.files.text and "fresh" in shown(screen, "#facts")
+        assert "F repair" not in screen.query_one(KeyBar).text
+
+
+async def test_what_another_program_writes_is_found_by_the_checks_without_a_key(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
+        assert screen.presenter.state.report is not None and "fresh" in shown(screen, "#facts")
+        with index.open("r+b") as file:
+            file.seek(32_768)
+            file.write(b"\xa5" * (index.stat().st_size - 32_768))
+        await until(pilot, lambda: screen.search.activity.damage is not None)
+        await until(pilot, lambda: "? not known" in screen.files.text)
+        assert "damaged · F repairs" in shown(screen, "#facts") and "fresh" not in shown(screen, "#facts")
+        assert "the text" in (said := " ".join(screen.detail.text.split())) and "in the text" not in said
+        await press(pilot, "enter")
+        chunks = pilot.app.screen
+        assert isinstance(chunks, ChunksScreen) and "? not known" in str(chunks.pieces.border_title)
+        assert chunks.text.text.strip(), "the text needs no index"
 
 
 async def test_a_repair_that_drops_vectors_is_followed_by_a_sync_that_makes_them(tmp_path: Path) -> None:
@@ -64,9 +106,7 @@ async def test_a_repair_that_drops_vectors_is_followed_by_a_sync_that_makes_them
         with apsw.Connection(str(index)) as connection:
             connection.execute("UPDATE embedding_cache SET embedding = zeroblob(4) WHERE id < 5")
         await press(pilot, "c", "F", "enter")
-        assert "indexed in" in (said := shown(screen, "#status")) and "repaired:" in said, shown(
-            screen, "#status"
-        )
+        assert "repaired: 98 embeddings reused, 4 made" in shown(screen, "#status")
         assert "fresh" in shown(screen, "#facts") and "without vector" not in shown(screen, "#facts")
         with apsw.Connection(str(index)) as connection:
             connection.execute("DELETE FROM embedding_cache WHERE id < 7")

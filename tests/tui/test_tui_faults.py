@@ -25,9 +25,8 @@ from openclaw_mem_tui.features.search.comparison import Compared, compared
 from openclaw_mem_tui.features.search.render.above import overlap
 from openclaw_mem_tui.features.search.state import HEALTHY_RUN
 from openclaw_mem_tui.render.spans import text_of
-from openclaw_mem_tui.render.status import fault_banner
 from openclaw_mem_tui.service import Service
-from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top
+from openclaw_mem_tui.widgets.edges import Banner, KeyBar, Top, fault_banner
 from openclaw_mem_tui.widgets.help import HelpScreen
 
 DRILL = "how long did the last restore drill take"

@@ -444,7 +444,7 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         await press(pilot, "F")
         await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmScreen))
         plan = " ".join(pilot.app.screen.query_one("Pane").text.split())  # type: ignore[attr-defined]
-        assert "made on this machine, free of charge" in plan and "unknown" not in plan
+        assert "embedded on this machine, free of charge" in plan and "unknown" not in plan
         await press(pilot, "enter")
         await until(pilot, lambda: lab(pilot.app).search.activity.damage is None)  # type: ignore[arg-type]
         await settled(pilot)

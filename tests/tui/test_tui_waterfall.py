@@ -147,7 +147,7 @@ def test_an_index_with_errors_is_not_shown_as_sound() -> None:
     sound = status.status(world.view(), activity, 120)
     assert ("fresh", "good") in [(span.text, span.role) for span in sound]
     damaged = status.status(world.view(), replace(activity, errors=2), 120)
-    assert texts([damaged]).endswith("3 doctor: 2 errors "), "fresh is said only where nothing is wrong"
+    assert texts([damaged]).endswith("screen 3: 2 errors "), "fresh is said only where nothing is wrong"
     assert texts([damaged]).startswith(" ✗ index has errors "), "not a ✗ before how long it took"
     broken = replace(activity, damage=IndexDamaged("database disk image is malformed"))
     for shown in (world.view(), View(Knobs(), Knobs())):

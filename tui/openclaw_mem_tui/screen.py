@@ -176,7 +176,8 @@ class WorkbenchScreen(Screen[None]):
     @property
     def repairs(self) -> bool:
         """Whether there is something to repair, as far as this screen knows."""
-        return self.search.activity.damage is not None
+        activity = self.search.activity
+        return activity.damage is not None or (activity.errors > 0 and activity.repairable)
 
     def first_keys(self) -> frozenset[str]:
         """Ids of those that matter most just now: they stay at the bottom where room is short."""

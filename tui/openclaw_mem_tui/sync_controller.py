@@ -39,24 +39,26 @@ if TYPE_CHECKING:
 class Job:
     """A sync that was asked for. ``hint`` is what it is about; ``force`` rebuilds, ``verify`` reads every
     file, ``prune`` forgets the notes of an emptied workspace, ``tails`` includes the ends of transcripts (see
-    ``Memory.sync``)."""
+    ``Memory.sync``). A ``repair`` rebuilds what replaced a damaged index."""
 
     hint: str = ""
     force: bool = False
     verify: bool = False
     prune: bool = False
     tails: bool = False
+    repair: bool = False
 
     @property
     def task(self) -> Task:
-        return "rebuild" if self.force else "verify" if self.verify else "sync"
+        return "repair" if self.repair else "rebuild" if self.force else "verify" if self.verify else "sync"
 
     def joined(self, other: Job | None) -> Job:
         """One job that does what both ask for."""
         if other is None:
             return self
         force, verify = self.force or other.force, self.verify or other.verify
-        return Job(self.hint, force, verify, self.prune or other.prune, self.tails or other.tails)
+        prune, tails = self.prune or other.prune, self.tails or other.tails
+        return Job(self.hint, force, verify, prune, tails, self.repair or other.repair)
 
 
 class SyncController(Presenter[Activity]):
@@ -149,7 +151,8 @@ class SyncController(Presenter[Activity]):
         known = self.state.damage if report.errors else None
         self._stuck = any(each.code in api.UNWRITABLE for each in report.findings)
         self.examined = examined(report, self.service.clock())
-        self.update(errors=report.errors)
+        by_key = any(each.fixable for each in report.findings if each.severity == "error")
+        self.update(errors=report.errors, repairable=by_key)
         self._set_damage(IndexDamaged(found) if found else known)
 
     # -- syncing ------------------------------------------------------------------------------------------
@@ -233,9 +236,9 @@ class SyncController(Presenter[Activity]):
             self.trouble(str(error))
             return Failed(f"the {job.task} failed")
         await self.read_status()
-        if job.force:
+        if job.force or report.rebuilt:
             self.examined = ""  # all of it is new
-            self.update(errors=0, damage=None)
+            self.update(errors=0, damage=None, built=self.state.built + 1)
         elif self._stuck:
             self.update(errors=0)  # the report is older than this sync
         self._stuck = False
@@ -246,22 +249,12 @@ class SyncController(Presenter[Activity]):
         if report.incomplete:
             return Failed(fmt.join((outcome(report), report.shortfall), "; "))
         if job.force:
-            said = f"rebuilt with {fmt.count(report.files, 'file')} in {report.seconds:.1f} s"
-            return fmt.join((said, embeddings(report)), ", ")
+            files = fmt.count(report.files, "file")
+            if job.repair:
+                return f"repaired: {embeddings(report) or files}"
+            return fmt.join((f"rebuilt with {files} in {report.seconds:.1f} s", embeddings(report)), ", ")
         indexed = f"indexed in {report.seconds:.1f} s" if first and report.changed else ""
-        if indexed and self.done.then:  # after the repair of a damaged index
-            indexed = fmt.join((indexed, embeddings(report)), ", ")
         return indexed or outcome(report) or (verified(report) if job.verify else "")
-
-    async def after_repair(self, said: str, *, rest: bool) -> None:
-        """Answer again from the index, which is another one now. ``rest``: a sync makes what the repair left;
-        ``said`` is said with its outcome."""
-        if rest:
-            self.done = Done(then=said)
-            await self.sync(Job(verify=True, tails=True))
-        else:
-            await self.read_status()
-        await self._refresh()
 
     def stop_sync(self) -> None:
         """Stop the sync that runs and the one that waits for it; it is shown until it has ended."""
@@ -303,12 +296,13 @@ class SyncController(Presenter[Activity]):
 
     # -- following the files ------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """The sync at the start, where that is configured or there is no index yet."""
-        fresh = self.state.freshness
-        if self.service.settings.sync.on_session_start or (fresh is not None and fresh.state == "empty"):
+    async def start(self, job: Job | None = None) -> None:
+        """The sync at the start: the ``job`` that was asked for, or where that is configured or there is no
+        index yet."""
+        fresh, settings = self.state.freshness, self.service.settings.sync
+        if job or settings.on_session_start or (fresh is not None and fresh.state == "empty"):
             self._synced_at_start = True
-            await self.sync_and_refresh(Job(), quietly=True)
+            await self.sync_and_refresh(job or Job(), quietly=True)
 
     async def watch(self) -> None:
         """Follow the notes on disk: each group of changes is synced and searched again. What changes before

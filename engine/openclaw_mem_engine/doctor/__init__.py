@@ -32,6 +32,7 @@ from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.ranking.unshown import Unshown
 from openclaw_mem_engine.stores.damage import kept
 from openclaw_mem_engine.stores.findings import (
+    LOCATION_CODES,
     SEVERITIES,
     UNWRITABLE,
     Check,
@@ -82,7 +83,7 @@ def examine(
     spared = "" if examination.found("unavailable") else "permissions"
 
     def offered(finding: Finding) -> Finding:
-        if finding.fixable and newer and finding.code not in locations.LOCATION_CODES:
+        if finding.fixable and newer and finding.code not in LOCATION_CODES:
             finding = replace(finding, fixable=False, repair=UPGRADE)
         if failing is not None and finding.code in (
             "vectors-awaited",
@@ -117,7 +118,7 @@ def fix(
         return done
     with SyncLock(settings.index_path, "repairing").holding(LOCK_WAIT_S, cancel):
         done += locations.repair_locations(settings, codes)
-        if codes - locations.LOCATION_CODES:
+        if codes - LOCATION_CODES:
             moved = replace_damaged(settings.index_path, of_qmd=settings.qmd_in_process)
             done.append(f"a new index replaces the damaged one. {kept(*moved)}")
         return done

@@ -246,10 +246,6 @@ def _check_database(
 # -- repair -----------------------------------------------------------------------------------------------
 
 
-#: What ``repair_locations`` and ``narrow_permissions`` repair.
-LOCATION_CODES = frozenset({"left-overs", "log-large", "permissions"})
-
-
 def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
     """Repair what ``codes`` name; what was done, in words. The caller holds the lock of the index, so that no
     other process rebuilds it."""

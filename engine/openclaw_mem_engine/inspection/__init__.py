@@ -12,7 +12,7 @@ from openclaw_mem_engine.model import WHOLE, ExcludedFile, Freshness, Source, as
 from openclaw_mem_engine.providers.base import Embedder
 from openclaw_mem_engine.stores.base import Capabilities, Counts, Fingerprint, IndexStore, SpaceSize
 from openclaw_mem_engine.stores.base import FileState as IndexedFile
-from openclaw_mem_engine.sync.changes import Changes, is_on_disk
+from openclaw_mem_engine.sync.changes import Changes, is_on_disk, listed
 from openclaw_mem_engine.sync.fingerprint import fingerprint_of, needs_rebuild
 from openclaw_mem_engine.workspace.listing import notes_not_included
 from openclaw_mem_engine.workspace.rules import source_of
@@ -188,6 +188,14 @@ def _rows(
         if path not in listed
     ]
     return rows
+
+
+def files_on_disk(settings: Settings) -> tuple[FileRow, ...]:
+    """The files that an index would hold, where there is none that can be read. Raises WorkspaceError."""
+    return tuple(
+        FileRow(file.path, file.source, "not-indexed", 0, file.size, None, file.mtime_ns / 1e9)
+        for file in listed(settings).files
+    )
 
 
 def _order(row: FileRow) -> tuple[int, str]:

@@ -20,6 +20,11 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 #: be changed.
 UNWRITABLE = frozenset({"no-access", "not-writable", "disk-full", "unavailable"})
 
+#: Damaged indexes that a repair keeps, the last ones: each is as large as an index.
+KEEP_DAMAGED = 2
+#: What is repaired without a new index.
+LOCATION_CODES = frozenset({"left-overs", "log-large", "permissions"})
+
 #: How many paths or rows are shown of all; the text has the exact number. Characters of each.
 EVIDENCE, _EVIDENCE_CHARS = 5, 200
 
@@ -37,6 +42,11 @@ class Finding:
     evidence: tuple[str, ...] = ()
     repair: str = ""
     fixable: bool = False
+
+    @property
+    def replaces(self) -> bool:
+        """Whether its repair is a new index in place of the damaged one."""
+        return self.fixable and self.code not in LOCATION_CODES
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"evidence": list(self.evidence)}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Freshness, IndexDamaged, Note, Pool
 
 Phase = Literal["opening", "syncing", "ready", "failed"]
-Task = Literal["sync", "rebuild", "verify"]
+Task = Literal["sync", "rebuild", "repair", "verify"]
 SPINNER = "◐◓◑◒"
 
 #: Codes of notes that say the same as the line about the fallback.
@@ -41,9 +41,10 @@ class Activity:
     that runs, ``left`` are the seconds that it still takes (None: unknown); ``said`` is the last thing
     that happened, until something else does; ``noted`` are the notes of the last sync, until the next
     query; ``unused`` says what of the configuration the workbench does not use; ``errors`` are those that
-    the doctor found last, until the index is built anew; ``damage`` is the last error that showed that
-    the index is damaged, until it is built anew or a check finds no error; ``not_included`` is a sentence on
-    Markdown of the workspace that is no memory, or empty."""
+    the doctor found last, until the index is built anew, ``repairable`` whether the key for it repairs them;
+    ``damage`` is the last error that showed that the index is damaged, until it is ``built`` anew (so many
+    times) or a check finds no error; ``not_included`` is a sentence on Markdown of the workspace that is no
+    memory, or empty."""
 
     phase: Phase = "opening"
     task: Task = "sync"
@@ -57,7 +58,9 @@ class Activity:
     noted: str = ""
     unused: tuple[str, ...] = ()
     errors: int = 0
+    repairable: bool = False
     damage: IndexDamaged | None = None
+    built: int = 0
     freshness: Freshness | None = None
     files: int = 0
     chunks: int = 0
@@ -73,23 +76,22 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
     backend and provider at the right, the name of the workspace in between, or that it is the demo. What
     there is no room for goes: agent, backend, provider, workspace; of the tabs the other names."""
     tabs, short = (line(*_tabs(at, title, names=names)) for names in (True, False))
-    agent = line(("agent ", "dim"), fmt.inert(header.agent), (" · ", "faint")) if header.agent else ()
-    backend, provider = fmt.inert(header.backend), fmt.inert(header.provider)
-    service = line((fmt.join((backend, provider)), "dim"))
+    names = fmt.inert(header.backend), fmt.inert(header.provider)
+    backend, provider, service = (line((text, "dim")) for text in (*names, fmt.join(names)))
+    agent = line(("agent ", "dim"), fmt.inert(header.agent)) if header.agent else ()
     folder = line((fmt.inert(header.workspace).rpartition("/")[2], "faint"))
     if header.demo:
         folder = line(("demo", "strong"))
-    gap = line((" · " * bool(folder), "faint"))
-    for start, shown in (
-        (tabs, (*folder, *gap, *agent, *service)),
-        (tabs, (*folder, *gap, *service)),
-        (tabs, (*folder, *gap, (provider, "dim"))),
-        (tabs, (*folder, *gap, (backend, "dim"))),
+    for start, *shown in (
+        (tabs, folder, agent, service),
+        (tabs, folder, service),
+        (tabs, folder, provider),
+        (tabs, folder, backend),
         (tabs, folder),
-        (tabs, ()),
-        (short, ()),
+        (tabs,),
+        (short,),
     ):
-        end = line(*shown, " ")
+        end = line(*parted(*shown), " ")
         if width(start) + width(end) < cells:
             break
     return spread(start, end, cells)
@@ -104,20 +106,6 @@ def _tabs(at: str, title: str, *, names: bool) -> Iterator[Span]:
     if title:
         yield Span("│", "faint")
         yield Span(f" {title} ", "strong")
-
-
-def fault_banner(faults: frozenset[str], cells: int) -> Line:
-    if not faults:
-        return ()
-    names = [*(name for name in api.FAULTS if name in faults), *sorted(faults - api.FAULTS.keys())]
-    head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
-    for end in (f" · {key('clear_faults')} reset all ", ""):
-        for count in range(len(names), 0, -1):
-            more = f" +{len(names) - count}" if count < len(names) else ""
-            text = head + ", ".join(names[:count]) + more
-            if fmt.width_of(text) + fmt.width_of(end or "   ") <= cells:
-                return fit((Span(text), Span(end, "", "do('clear_faults')")), cells)
-    return fit((Span(head + ", ".join(names)),), cells)
 
 
 #: What a damaged index means for an answer; what SQLite says is among the messages, and on the index screen.
@@ -325,7 +313,8 @@ def _index(activity: Activity, short: bool = False) -> Line:
     if fresh is None:
         return ()
     role = "good" if fresh.state == "fresh" else "warn"
-    damage = line((reach("show_index"), "key"), (f" doctor: {fmt.count(activity.errors, 'error')}", "bad"))
+    errors = (f": {fmt.count(activity.errors, 'error')}", "bad")
+    damage = line(("screen ", "bad"), (key("show_index"), "key"), errors)
     state: str = fresh.state
     if fresh.state == "stale" and fresh.changed_count:
         state = f"stale, {fmt.count(fresh.changed_count, 'file')} modified"
@@ -344,5 +333,9 @@ def worst_first(worse: Line, *states: Line) -> Line:
     """What is known of the state of an index. What is good is left out beside what is ``worse`` than all of
     them: errors of the doctor."""
     shown = [state for state in states if state and not (worse and state[0].role == "good")]
-    shown = [worse, *shown] if worse else shown
-    return line(*(part for state in shown for part in (Span(" · ", "faint"), *state)))[1:]
+    return parted(worse, *shown)
+
+
+def parted(*parts: Line) -> Line:
+    """Those that there are, with a mark between two."""
+    return line(*(span for part in parts if part for span in (Span(" · ", "faint"), *part)))[1:]

@@ -8,10 +8,12 @@ from typing import Any
 
 from textual.screen import Screen
 
+from openclaw_mem_engine import api
 from openclaw_mem_tui.actions import Action
-from openclaw_mem_tui.bindings import TABS, action, offered, typed_key
-from openclaw_mem_tui.render.spans import Line, Span, line, spread, width
-from openclaw_mem_tui.render.status import Header, fault_banner, top
+from openclaw_mem_tui.bindings import TABS, action, key, offered, typed_key
+from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, spread, width
+from openclaw_mem_tui.render.status import Header, top
 from openclaw_mem_tui.widgets.line_view import Lines, Pane
 
 #: Seconds between frames of the spinner, while something runs.
@@ -52,6 +54,20 @@ def tab_of(screen: Screen[Any]) -> str:
     """The screen of the table that this one is, or that it is over."""
     below = (screen, *reversed(screen.app.screen_stack))
     return next(where for one in below if (where := getattr(one, "WHERE", "")) in TABS)
+
+
+def fault_banner(faults: frozenset[str], cells: int) -> Line:
+    if not faults:
+        return ()
+    names = [*(name for name in api.FAULTS if name in faults), *sorted(faults - api.FAULTS.keys())]
+    head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
+    for end in (f" · {key('clear_faults')} reset all ", ""):
+        for count in range(len(names), 0, -1):
+            more = f" +{len(names) - count}" if count < len(names) else ""
+            text = head + ", ".join(names[:count]) + more
+            if fmt.width_of(text) + fmt.width_of(end or "   ") <= cells:
+                return fit((Span(text), Span(end, "", "do('clear_faults')")), cells)
+    return fit((Span(head + ", ".join(names)),), cells)
 
 
 class Banner(Lines):

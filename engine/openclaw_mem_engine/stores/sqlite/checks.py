@@ -64,22 +64,26 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
             continue  # no search needed it yet, or the check of the tables says so
         held = {row[0] for row in snap.rows(f"SELECT rowid FROM {table}")}
         sizes.append(f"{len(held):,} {form}")
+        of = f"table {table}"
         if missing := chunks - held:
-            text = f"{counted_are(len(missing), 'chunk')} missing from the BM25 index."
-            out.add("full-text-missing", "error", text, (f"table {table}", *_locations(snap, missing)), FIX)
+            text = f"{counted_are(len(missing), 'chunk')} missing from the BM25 index: no word finds them."
+            out.add("full-text-missing", "error", text, (*_locations(snap, missing), of), FIX)
         if orphans := held - chunks:
-            text = f"{counted(len(orphans), 'row')} of {table} without a chunk."
-            out.add("full-text-orphans", "error", text, _numbers(orphans), FIX)
+            text = f"The words of {counted(len(orphans), 'chunk')} are indexed, but their text is missing: "
+            text += "no search can return it."
+            out.add(
+                "full-text-orphans", "error", text, (f"{row} of {table}" for row in _numbers(orphans)), FIX
+            )
         lost = [seq for seq in _sample(sorted(chunks & held)) if not _finds(snap, table, seq)]
         if lost:
-            text = f"{counted_are(len(lost), 'chunk')} of a sample not found by their own words in {table}."
-            out.add("full-text-lost", "error", text, _locations(snap, lost), FIX)
+            text = f"{counted_are(len(lost), 'chunk')} of a sample not found by their own words."
+            out.add("full-text-lost", "error", text, (*_locations(snap, lost), of), FIX)
         if not deep or missing or orphans or lost:
             continue
         compared.append(form)
         if not _same_words(snap, form, table):
-            text = f"The words in the BM25 table {table} are not those of the chunks."
-            out.add("full-text-differs", "error", text, (), FIX)
+            text = "The words in the BM25 index are not those of the chunks: searches can miss chunks."
+            out.add("full-text-differs", "error", text, (of,), FIX)
     out.detail = f"{counted(len(chunks), 'chunk')}; rows: {', '.join(sizes) or 'none'}"
     if compared:
         *others, last = compared

@@ -98,7 +98,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         error = error.__context__
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return IndexLocked(
-            f"Another process is writing to the index {path}. Nothing was changed; try again when it is done."
+            f"Another process is writing to the index. Nothing was changed; try again after it. File: {path}"
         )
     if is_of_full_disk(error, path):
         return IndexUnavailable(disk_full(path, advice.again))
@@ -108,8 +108,8 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
         what = "opened" if isinstance(error, apsw.CantOpenError) else "written"
         why = "permission denied" if closed_to_user(path) else error
-        return IndexUnavailable(f"The index cannot be {what}. {access(path)} File: {path} ({why})")
-    return IndexUnavailable(f"The index {path} could not be used. {advice.check} ({error})")
+        return IndexUnavailable(f"The index cannot be {what}: {why}. {access(path)} File: {path}")
+    return IndexUnavailable(f"The index could not be used: {error}. {advice.check} File: {path}")
 
 
 def complaints(said: str) -> list[str]:

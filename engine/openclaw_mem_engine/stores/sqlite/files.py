@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable, disk_full
 from openclaw_mem_engine.state import described, is_full, private_folder
+from openclaw_mem_engine.stores.findings import KEEP_DAMAGED
 
 if TYPE_CHECKING:
     pass
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 #: A rebuild needs room for the new index next to the old one, and for the log through which it is copied.
 _ROOM_FACTOR = 2
 _MB = 1_000_000
-#: Damaged indexes that are kept, the last ones: each is as large as an index.
-KEEP_DAMAGED = 2
 _CHECK = "Check its permissions and its folder's, or set OPENCLAW_MEM_HOME to a folder of yours."
 
 
@@ -80,7 +79,8 @@ def identity(path: Path) -> tuple[int, int] | None:
 def damaged(cause: object, path: Path | str, repair: str = IndexDamaged.repair) -> IndexDamaged:
     """The error for damage of the index at ``path``, a file or a location on a server: the same sentence,
     whatever found it."""
-    error = IndexDamaged(f"The index is damaged. {repair} Your notes are not touched. File: {path} ({cause})")
+    what = f"The index is damaged. {repair} Your notes are not touched. Found: {cause}. File: {path}"
+    error = IndexDamaged(what)
     error.repair, error.cause, error.file = repair, cause, identity(Path(path))
     return error
 

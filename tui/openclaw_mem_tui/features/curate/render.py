@@ -16,6 +16,7 @@ from openclaw_mem_tui.render.spans import (
     Span,
     brief,
     diff_lines,
+    fit,
     hanging,
     keyed,
     line,
@@ -72,7 +73,7 @@ def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -
         gauges = _sizes(budget)
         sizes = (24, 16, 12, 8, 0)
         lines = [(*head, *(s for one in gauges for s in _gauge(*one, bars)), *cut) for bars in sizes]
-        first = next((made for made in lines if width(made) < cells), lines[-1])
+        first = next((made for made in lines if width(made) < cells), fit(lines[-1], cells))
     share, second = material.hidden_share, f" {material.searches_sentence}"
     hidden = f" · {never_shown(share, 'MEMORY.md')}" if share else ""
     second += hidden if fmt.width_of(second + hidden) <= cells else ""

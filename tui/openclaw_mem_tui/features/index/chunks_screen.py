@@ -100,8 +100,8 @@ class ChunksScreen(WorkbenchScreen):
             return  # closed meanwhile
         anatomy = self.anatomy
         cut = self.query_one("#cut", Pane)
-        title = markup(f"chunks of {fmt.path(fmt.inert(self.path), 28)}")
-        self.label(self.pieces, title)
+        unknown = " · ? not known" if self.trouble else ""
+        self.label(self.pieces, markup(f"chunks of {fmt.path(fmt.inert(self.path), 28)}{unknown}"))
         if anatomy is None:
             mark, text = (" ✗ ", self.trouble) if self.trouble else (" ◐ ", "The file is being read.")
             self.pieces.show_rows((), lambda *_: ())
@@ -162,7 +162,7 @@ class ChunksScreen(WorkbenchScreen):
         self.copy(f"{self.path}:{self._start}")
 
     def action_edit(self) -> None:
-        if self.anatomy is not None:
+        if self.anatomy is not None or self.alone:
             self.edit_note(self.path, self._start)
 
     @property

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from openclaw_mem_engine.api import (
     FILE_STATES,
-    UNWRITABLE,
     Cancelled,
     Check,
     DoctorReport,
@@ -23,6 +22,7 @@ from openclaw_mem_engine.api import (
     Overview,
     Plan,
     SyncRequest,
+    files_on_disk,
 )
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
@@ -48,6 +48,8 @@ EVENTS_EVERY_S = 1.0
 #: Checks run without being asked for when the last run took less, in seconds, or the index is small enough.
 QUICK_S = 1.0
 FEW_FILES = 2_000
+#: Errors that say nothing of the content of the index.
+_OF_PLACE = frozenset({"not-writable", "disk-full", "lock-blocked"})
 #: A finding shows this many rows of its evidence at most.
 _SHOWN = 5
 #: What runs: the checks; a repair, which is one transaction and not stopped half way.
@@ -79,12 +81,16 @@ class IndexState:
         """The files that errors of the doctor name; None where an error names none, or as many as a finding
         shows. Errors of the place of the index say nothing of its content."""
         found = self.report.findings if self.report is not None else ()
-        of_place = {*UNWRITABLE, "lock-blocked"}
-        errors = [each for each in found if each.severity == "error" and each.code not in of_place]
+        errors = [each for each in found if each.severity == "error" and each.code not in _OF_PLACE]
         paths = frozenset(row.path for row in self.files) if errors else frozenset()
         each_names = [paths.intersection(named(each)) for each in errors]
         known = all(0 < len(names) < _SHOWN for names in each_names)
         return frozenset().union(*each_names) if known else None
+
+    @property
+    def names_damage(self) -> bool:
+        """Whether the index could not be read because it is damaged."""
+        return IndexDamaged.repair in self.unreadable
 
     @property
     def unsure(self) -> bool:
@@ -128,6 +134,9 @@ class IndexPresenter(Presenter[IndexState]):
         self._found = found
         #: How far the running check is, as its thread reports it.
         self.progress = ""
+        #: How often the index was built anew, and whether the checks run after that however long they take.
+        self._built, self._due = 0, False
+        self._file: tuple[int, ...] = ()
 
     @property
     def emptied(self) -> ExcludedFile | None:
@@ -140,10 +149,14 @@ class IndexPresenter(Presenter[IndexState]):
         """Whether the checks can run: also where the index cannot be opened, from the configuration."""
         return self.service.is_open or self.service.reload is not None
 
-    async def read(self, *, examine: bool = True) -> None:
-        """Read the index and its events anew; with ``examine`` run the checks too where that is quick."""
+    async def read(self, built: int = 0, *, examine: bool = True) -> None:
+        """Read the index and its events anew; with ``examine`` run the checks too where that is quick. The
+        report of an index before the one that was ``built`` last says nothing of this one."""
         if not self.service.is_open:
             return
+        if built != self._built:
+            self._built = built
+            self.update(report=None, stale=False)
         await self._reread()
         state = self.state
         if examine and not state.doing and (state.report is None or state.stale) and self._is_quick():
@@ -165,8 +178,13 @@ class IndexPresenter(Presenter[IndexState]):
             overview = await self.service.read(lambda memory: memory.overview())
         except OpenClawMemError as error:
             self.update(unreadable=str(error))
+            if before is None and not self.state.files:
+                with suppress(OpenClawMemError):  # that of the index is on the screen
+                    files = await self.service.read(lambda memory: files_on_disk(memory.settings))
+                    self.update(files=_ordered(files, self.state.order))
             return
-        changed = before is None or _version(before) != _version(overview)
+        file, self._file = self._file, self._stamp()
+        changed = before is None or _version(before) != _version(overview) or file != self._file
         self.update(
             overview=overview,
             files=_ordered(overview.files, self.state.order),
@@ -186,8 +204,22 @@ class IndexPresenter(Presenter[IndexState]):
             if newest and newest[0] not in self.state.events[:1]:
                 self.update(events=tuple(await self.service.read(lambda memory: memory.events(EVENTS))))
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the file of the index was written to since it was read."""
+        return self.state.overview is not None and self._file != self._stamp()
+
+    def _stamp(self) -> tuple[int, ...]:
+        """Changes also with what another program writes into the file of the index. Costs one stat."""
+        with suppress(OSError):
+            found = self.service.settings.index_path.stat()
+            return found.st_ino, found.st_size, found.st_mtime_ns
+        return ()
+
     def _is_quick(self) -> bool:
         report = self.state.report
+        if self._due:
+            return True
         if report is None or any(found.code == "unavailable" for found in report.findings):
             return len(self.state.files) <= FEW_FILES
         return self.state.seconds < QUICK_S and not report.deep
@@ -222,25 +254,22 @@ class IndexPresenter(Presenter[IndexState]):
         self._take(report, time.perf_counter() - started)
         return report
 
-    async def repair(self, report: DoctorReport) -> bool:
-        """Repair what the report calls fixable, and run the checks again. Whether a sync does the rest."""
+    async def repair(self, report: DoctorReport) -> None:
+        """Repair what the report calls fixable, none of which takes a new index, and run the checks again."""
         self.say("")
-        return bool(await self._with_doctor(REPAIRING, partial(self._repair, report)))
+        await self._with_doctor(REPAIRING, partial(self._repair, report))
 
-    async def _repair(self, report: DoctorReport) -> bool:
-        try:
-            done, after = await self.service.long(
-                "doctor", lambda memory, token: memory.repair(report, self._on_progress, token)
-            )
-        finally:
-            self.service.forget_pools()
+    async def _repair(self, report: DoctorReport) -> None:
+        started = time.perf_counter()
+        done, after = await self.service.long(
+            "doctor", lambda memory, token: memory.repair(report, self._on_progress, token)
+        )
         await self._reread()
         if after is None:
             self.update(stale=True)
         else:
-            self._take(after, 0.0)  # the checks run again after the next sync, however long they take
+            self._take(after, time.perf_counter() - started)
         self.update(said=f"repaired: {fmt.join(done, '; ')}" if done else "nothing was repaired")
-        return after is not None and bool(after.synced)
 
     async def plan(self, request: SyncRequest, what: str) -> Plan | IndexDamaged | None:
         """What this sync would do, or why that cannot be known; None when that failed or was cancelled."""
@@ -263,7 +292,7 @@ class IndexPresenter(Presenter[IndexState]):
 
     async def set_aside(self, damage: IndexDamaged) -> str:
         """Replace a damaged index by one that holds its embeddings: its name now; "" when that failed."""
-        doing = "saving the embeddings of the damaged index"
+        doing, self._due = "saving the embeddings of the damaged index", True
         return await self._with_doctor(doing, partial(self.service.set_aside, damage)) or ""
 
     async def _with_doctor(self, doing: str, work: Callable[[], Awaitable[T]]) -> T | None:
@@ -281,6 +310,7 @@ class IndexPresenter(Presenter[IndexState]):
         return None
 
     def _take(self, report: DoctorReport, seconds: float) -> None:
+        self._due = False
         self.update(report=report, seconds=seconds, examined_at=self.service.clock(), stale=False)
         self._found(report)
 

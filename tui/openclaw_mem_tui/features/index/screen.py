@@ -98,7 +98,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if self._was_syncing and not syncing:
             self.presenter.say("")  # the outcome of the sync is shown now
         self._was_syncing = syncing
-        read = partial(self.presenter.read, examine=not syncing)
+        read = partial(self.presenter.read, activity.built, examine=not syncing)
         work = read if self.search.service.is_open else self.presenter.read_unopened
         self.read_for((activity.phase, activity.freshness), work)
 
@@ -107,6 +107,9 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.search.sync.tick()
         if self.search.activity.busy or self.presenter.state.doing:
             self.status_line.changed()
+        elif self.presenter.is_written:
+            self._read_for = None
+            self.read_again()
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -212,24 +215,26 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.run_in(partial(self._ask_rebuild, "rebuild"), "doctor")
 
     async def _ask_rebuild(self, verb: str) -> None:
-        damage = self.search.activity.damage
-        plan = damage or await self.presenter.plan(SyncRequest(force=True), "a rebuild takes")
-        if plan is None:
-            return
+        plan = await self.presenter.plan(SyncRequest(force=True), "a rebuild takes")
         if isinstance(plan, IndexDamaged):
-            verb, readable = "repair", await self.presenter.readable()
-            drawer = partial(summary.repair_plan, readable, await self.presenter.hosts())
-        else:
-            drawer = partial(summary.rebuild_plan, plan)
-        rebuild = partial(self.run_in, partial(self._rebuild, plan), "doctor")
-        confirm(self, f"{verb} the index", drawer, verb, rebuild)
+            await self._ask_repair(plan)
+        elif plan is not None:
+            rebuild = partial(self._sync, Job(force=True, tails=True))
+            confirm(self, f"{verb} the index", partial(summary.rebuild_plan, plan), verb, rebuild)
 
-    async def _rebuild(self, plan: Plan | IndexDamaged) -> None:
-        if isinstance(plan, IndexDamaged):
-            if not (kept := await self.presenter.set_aside(plan)):
-                return
-            self.search.sync.done = Done(then=f"{kept} is kept, you can delete it")
-        self._sync(Job(force=True, tails=True))
+    async def _ask_repair(self, damage: IndexDamaged) -> None:
+        """Ask whether a new index may replace the damaged one."""
+        report = self.presenter.state.report
+        found = [each.text for each in doctor.repairable(report) if each.replaces and each.code != "damaged"]
+        readable, hosts = await self.presenter.readable(), await self.presenter.hosts()
+        drawer = partial(summary.repair_plan, found, readable, hosts)
+        repair = partial(self.run_in, partial(self._replace, damage), "doctor")
+        confirm(self, "repair the index", drawer, "repair", repair)
+
+    async def _replace(self, damage: IndexDamaged) -> None:
+        if kept := await self.presenter.set_aside(damage):
+            self.search.sync.done = Done(then=f"{kept} is kept")
+            self._sync(Job(force=True, tails=True, repair=True))
 
     def action_prune(self) -> None:
         async def ask() -> None:
@@ -258,28 +263,21 @@ class IndexScreen(ListScreen[IndexPresenter]):
         """Ask for the repair of what is damaged, else of what was found; says why nothing can be repaired."""
         report, damage = self.presenter.state.report, self.search.activity.damage
         fixable = doctor.repairable(report)
+        lost = " ".join(finding.text for finding in fixable if finding.replaces)
         if not self._is_free():
             return
-        if doctor.rebuilds(fixable) or (damage is not None and not fixable):
+        if damage is not None or lost:
+            self.run_in(partial(self._ask_repair, damage or IndexDamaged(lost)), "doctor")
+        elif doctor.rebuilds(fixable):
             self.run_in(partial(self._ask_rebuild, "repair"), "doctor")
-            return
-        if report is None or not fixable:
-            if report is not None and report.synced:
-                self._sync(Job(verify=True, tails=True))
-                return
+        elif report is not None and fixable:
+            repair = partial(self.run_in, partial(self.presenter.repair, report), "doctor")
+            confirm(self, "repair the findings", partial(doctor.repairs, fixable), "repair", repair)
+        elif report is not None and report.synced:
+            self._sync(Job(verify=True, tails=True))
+        else:
             first = f"{key('examine')} runs the checks first"
             self.presenter.say("there is nothing to repair" if report else first)
-            return
-
-        async def repair() -> None:
-            rest = await self.presenter.repair(report)
-            await self.search.sync.after_repair(self.presenter.state.said, rest=rest)
-
-        async def ask() -> None:
-            drawer = partial(doctor.repairs, report, await self.presenter.hosts())
-            confirm(self, "repair the findings", drawer, "repair", partial(self.run_in, repair, "doctor"))
-
-        self.run_in(ask, "doctor")
 
     def _run_doctor(self, work: Callable[[], Awaitable[None]]) -> None:
         if self._is_free(able=self.presenter.examines):
@@ -289,7 +287,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         """Whether what needs an open index, or is ``able`` without one, or needs a ``whole`` one can run now;
         says why not."""
         if not (self.search.service.is_open or able) or (whole and self.presenter.state.unreadable):
-            damaged = self.search.activity.damage is not None
+            damaged = self.search.activity.damage is not None or self.presenter.state.names_damage
             again = f"{key('repair')} repairs it" if damaged else f"{key('sync_now')} tries again"
             self.presenter.say(f"the index cannot be read; {again}")
         elif whole and self.search.activity.damage is not None:

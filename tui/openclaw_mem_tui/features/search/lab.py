@@ -50,8 +50,9 @@ class Lab(WorkbenchScreen):
         # The cursor of the next answer: on the first row of a comparison, on the row of a lesson.
         self._fault_opens, self._lesson_opens = bool(search.view.faults), False
 
-    async def _start(self) -> None:
-        """Open, load the first lesson, answer what was asked already, sync, answer again, watch."""
+    async def _start(self, job: Job | None = None) -> None:
+        """Open, load the first lesson, answer what was asked already, sync (by the ``job``, where one was
+        asked for), answer again, watch."""
         if not await self.search.open():
             return
         self.search.service.warm_up()
@@ -60,7 +61,7 @@ class Lab(WorkbenchScreen):
             self.load_lesson(0)
         elif self.search.view.query.strip() or self.search.view.faults:
             self.search_soon(0.0)
-        await self.search.sync.start()
+        await self.search.sync.start(job)
         await self.search.begin()
         self.hits.changed()
         self.draw_keys()
@@ -91,7 +92,7 @@ class Lab(WorkbenchScreen):
             # A running sync is not cancelled: this one follows it.
             self.run_in(partial(self.search.sync.sync_and_refresh, job), "sync", exclusive=False)
         elif self.search.activity.phase != "opening":
-            self.run_in(self._start, "start")
+            self.run_in(partial(self._start, job), "start")
 
     def note_changed(self) -> None:
         """A note was written: bring the index up to date where nothing watches the notes."""

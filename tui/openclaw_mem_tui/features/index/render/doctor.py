@@ -34,7 +34,7 @@ def repairable(report: DoctorReport | None) -> list[Finding]:
 def rebuilds(findings: Iterable[Finding]) -> bool:
     """Whether one of those that the key repairs takes a new index."""
     by_key = (found for found in findings if action_of(found) == "repair")
-    return any(found.code == "damaged" or not found.fixable for found in by_key)
+    return any(found.replaces or not found.fixable for found in by_key)
 
 
 def file_of(finding: Finding, rows: Sequence[FileRow]) -> FileRow | None:
@@ -135,7 +135,7 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
         say("" if at else "evidence", (fmt.inert(evidence), "dim"))
     name = action_of(item)
     if name:
-        how = " repairs this locally; notes are not changed" if item.fixable else f" {action(name).footer}"
+        how = " repairs this; notes are not changed" if item.fixable else f" {action(name).footer}"
         how = " builds a new index; notes are not changed" if rebuilds([item]) else how
         say("shows it" if name.startswith("show_") else "repair", (key_of(name), "key"), how)
     if item.repair:
@@ -169,7 +169,7 @@ def subtitle(state: IndexState) -> str:
     report = state.report
     if report is None:
         return "not checked yet"
-    when = "before the last sync" if state.stale else fmt.clock(state.examined_at, state.at)
+    when = "before the index changed" if state.stale else fmt.clock(state.examined_at, state.at)
     return f"last checked {when}"
 
 
@@ -179,11 +179,13 @@ def around_nothing(cells: int) -> tuple[list[Line], list[Line]]:
     return wrapped(line((text, "dim")), cells, 0), []
 
 
-def repairs(report: DoctorReport, hosts: Sequence[str] | None, cells: int) -> list[Line]:
-    """What a repair would do. ``hosts`` are those that text may be sent to by the sync after it."""
-    made: list[Line] = []
-    for finding in report.fixable:
-        made += wrapped(line(("· ", "accent"), fmt.message_here(finding.text)), cells, 2)
-    note = "Notes are not changed. A sync follows when vectors or files are missing after the repair"
-    sent = f"; it sends their texts to {', '.join(map(fmt.inert, hosts))}." if hosts else "; nothing is sent."
-    return [*made, (), *wrapped(line((note + sent, "dim")), cells)]
+def repairs(found: Sequence[Finding], cells: int) -> list[Line]:
+    """What is repaired without a new index."""
+    note = "Notes and the content of the index are not changed; nothing is sent."
+    return [*items((finding.text for finding in found), cells), (), *wrapped(line((note, "dim")), cells)]
+
+
+def items(texts: Iterable[str], cells: int) -> list[Line]:
+    """Each of these texts, with a mark."""
+    marked = [line(("· ", "accent"), fmt.message_here(text)) for text in texts]
+    return [row for each in marked for row in wrapped(each, cells, 2)]

@@ -128,7 +128,7 @@ def file_detail(row: FileRow | None, state: IndexState, unknown: bool, cells: in
     if row.mtime is not None:
         say("modified", fmt.clock(row.mtime, state.at, True))
     if row.indexed_size is not None and (row.kept or not row.why):
-        say("chunks", *_chunks(row, state))
+        say("chunks", *_chunks(row, state, unknown))
     if row.hash:
         say("hash", (row.hash[:16], "dim"), ("… of the indexed text", "faint"))
     return details.lines
@@ -137,17 +137,18 @@ def file_detail(row: FileRow | None, state: IndexState, unknown: bool, cells: in
 def _meaning(row: FileRow, unknown: bool) -> str:
     """What the state means for a search; a line of its own says it of a file that is found by older text."""
     if unknown:
-        return ": the index is damaged, has errors or cannot be read; below is what it has recorded"
+        below = "; below is what it has recorded" if row.indexed_size is not None else ""
+        return f": the index is damaged, has errors or cannot be read{below}"
     meaning = "searches still find it" if row.kept else _MEANING[row.state][1]
     return "" if row.state == "excluded" and row.chunks else f": {meaning}"
 
 
-def _chunks(row: FileRow, state: IndexState) -> Line:
+def _chunks(row: FileRow, state: IndexState, unknown: bool) -> Line:
     built = state.overview.present if state.overview is not None else None
     if built is not None and not built.chunk_tokens:
         return line("1", (": the whole document", "dim"))
-    them = "it" if row.chunks == 1 else "them"
-    shows = keyed(f"; `{key('chunks')}` shows {them} in the text" * bool(row.chunks))
+    them = "the text" if unknown else f"{'it' if row.chunks == 1 else 'them'} in the text"
+    shows = keyed(f"; `{key('chunks')}` shows {them}" * bool(row.chunks))
     return line(f"{row.chunks:,}", *shows)
 
 

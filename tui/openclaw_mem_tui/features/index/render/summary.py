@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from openclaw_mem_engine.api import (
     IN_PROCESS,
+    KEEP_DAMAGED,
     Overview,
     Plan,
     PlannedSpace,
 )
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
+from openclaw_mem_tui.features.index.render.doctor import items, repairable
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED, in_full
 from openclaw_mem_tui.render.reports import cause
@@ -150,7 +152,13 @@ def _errors(state: IndexState) -> Line:
     report = state.report
     if report is None or not report.errors:
         return ()
-    return line((f"✗ {fmt.count(report.errors, 'error')}", "strong bad"))
+    found = repairable(report)
+    by_key = (
+        line((" · ", "faint"), (key("repair"), "key"), " repairs")
+        if any(f.severity == "error" for f in found)
+        else ()
+    )
+    return line((f"✗ {fmt.count(report.errors, 'error')}", "strong bad"), *by_key)
 
 
 def _warnings(state: IndexState) -> Line:
@@ -218,7 +226,7 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         shown = line((f" {spin} ", "accent"), (state.doing, "dim"), (far, "dim"), *stops)
     elif trouble and state.overview is None and state.unreadable:  # above in full
         again = f"the index cannot be read; {key('sync_now')} tries again"
-        again = in_full(DAMAGED) if activity.damage is not None else again
+        again = in_full(DAMAGED) if activity.damage is not None or state.names_damage else again
         shown = line((" ✗ ", "bad"), fmt.inert(state.said or again))
     elif trouble:
         shown = line(
@@ -240,22 +248,33 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
 # -- before a rebuild --------------------------------------------------------------------------------------
 
 
-def repair_plan(readable: tuple[int, int | None] | None, hosts: Sequence[str], cells: int) -> list[Line]:
-    """What the repair of a damaged index keeps: so many embeddings that are ``readable``, of how many, as far
-    as that is known. ``hosts`` are those that texts without one are sent to."""
+def repair_plan(
+    found: Sequence[str],
+    readable: tuple[int, int | None] | None,
+    hosts: Sequence[str],
+    cells: int,
+) -> list[Line]:
+    """What was ``found``, and what the repair of a damaged index keeps: so many embeddings that are
+    ``readable``, of how many, as far as that is known. ``hosts`` are those that texts without one are sent
+    to."""
     text = "The index is damaged. A new one is built from your notes, which are not changed."
-    made = wrapped(line(f"{text} The damaged file is kept beside it; you can delete it then."), cells)
+    text += f" The damaged file is kept beside it (only the last {KEEP_DAMAGED} are); you can delete it then."
+    made = [*wrapped(line(text), cells), (), *items(found, cells), *[()] * bool(found)]
     count, held = readable or (0, None)
+    whole = count == held and count > 0
     many = f"{count:,} of {held:,}" if held else f"{count:,}"
-    kept = f"{many} embedding{'s' * ((held or count) != 1)} can be read and are kept."
+    kept = f"{'All ' * whole}{count:,}" if whole else many
+    kept += f" embedding{'s' * ((held or count) != 1)} can be read and are kept."
     if readable is None:
         kept = "Its embeddings are kept as far as they can be read; how many is not known."
     elif not count:
         kept = "None of its embeddings can be read."
-    rest = "Those that are missing are made on this machine, free of charge."
+    rest = "Texts without one are embedded on this machine, free of charge."
     if hosts:
-        rest = f"To make those that are missing, text is sent to {', '.join(map(fmt.inert, hosts))}."
-    return [*made, *wrapped(line(f"{kept} {rest}"), cells)]
+        rest = f"Texts without one are sent to {', '.join(map(fmt.inert, hosts))}."
+    elif whole:
+        rest = ""
+    return [*made, *wrapped(line(fmt.join((kept, rest), " ")), cells)]
 
 
 def rebuild_plan(plan: Plan, cells: int) -> list[Line]:
