@@ -232,7 +232,7 @@ def test_damage_that_a_copy_shows_is_that_of_the_index_itself(curator: Curator) 
     zero("chunks", curator.settings)
     with (
         Memory.open(curator.settings) as memory,
-        pytest.raises(IndexDamaged, match=re.escape(f"File: {curator.settings.index_path} ")),
+        pytest.raises(IndexDamaged, match=re.escape(f"File: {curator.settings.index_path}") + "$"),
     ):
         curator.effect(memory, only(curator).edits, curator.material())
 

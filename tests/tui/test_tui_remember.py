@@ -470,6 +470,6 @@ async def test_a_repair_at_the_start_is_said_and_the_session_can_be_continued(tm
         await until(pilot, lambda: screen.search.activity.phase == "ready")
         await settled(pilot)
         status = pilot.app.screen.query_one("#status", Pane).text
-        assert status.startswith(" ● indexed in ") and "is kept" in screen.search.activity.said
+        assert status.startswith(" ● repaired: ") and "is kept" in screen.search.activity.said
         await press(pilot, "1", "/", "enter")
         assert "continued: the query" in screen.search.activity.said and screen.search.view.answers

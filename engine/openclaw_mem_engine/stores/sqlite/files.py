@@ -12,14 +12,10 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable, disk_full
 from openclaw_mem_engine.state import described, is_full, private_folder
 from openclaw_mem_engine.stores.findings import KEEP_DAMAGED
-
-if TYPE_CHECKING:
-    pass
 
 #: A rebuild needs room for the new index next to the old one, and for the log through which it is copied.
 _ROOM_FACTOR = 2
