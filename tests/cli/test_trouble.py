@@ -225,7 +225,7 @@ def test_a_damaged_index_is_exit_6_and_says_what_to_delete(call: Call, world: Wo
     assert said.code == 6
     assert (
         "The index is damaged." in said.err
-        and "(SQLite: file is not a database)" in said.err
+        and "Found: SQLite: file is not a database." in said.err
         and str(index) in said.err
     )
     assert "`openclaw-mem doctor --fix`" in said.err
