@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from openclaw_mem_engine.model import Note, says_damage
 from openclaw_mem_engine.named_tuple import NamedTuple
-from openclaw_mem_engine.ranking.kinds import evidence
+from openclaw_mem_engine.ranking.kinds import RankedList, evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.stages.snippets import WINDOW
@@ -88,14 +88,22 @@ def _counted(count: int, noun: str) -> str:
 def _first(trace: Trace) -> str:
     """How the lists of the query itself rank the first result."""
     row = next(row for row in trace.returned if row.chunk_id == trace.results[0].chunk_ids[0])
+    knobs = trace.knobs
+    # What the tables show of it below the name of the list, unless something else is made of it.
+    as_is = knobs.fusion != "weighted" or (knobs.vector_score == "cosine" and not knobs.line_vector)
     ranks = [
         f"{lst.name} rank {row.ranks[lst.key]}"
         if lst.kind.by_words
-        else f"{'score' if lst.source.kind == 'external' else 'cosine'} {figure(row.scores[lst.key], 3)}"
+        else f"{_raw(lst, as_is)} {figure(row.scores[lst.key], 3)}"
         for lst in trace.lists
         if lst.key in row.ranks and lst.source.role == "original"
     ]
     return f"#1: {', '.join(ranks) or 'found only by variants of the query'}"
+
+
+def _raw(lst: RankedList, as_is: bool) -> str:
+    """The name of a list's own score."""
+    return "score" if lst.source.kind == "external" else lst.name if as_is else "cosine"
 
 
 def _nothing(pool: Pool, trace: Trace) -> str:
@@ -175,7 +183,7 @@ def _truncated(trace: Trace) -> tuple[str, bool]:
     line = f"line {first.best_line}" if first.best_line_cut else ""
     if losing[1:]:
         return f"{text}, {len(losing)} lose {what}their best line", True
-    who = " and" if lone else ", #1" if line else ", 1"
+    who = ", and" if lone else ", #1" if line else ", 1"
     return f"{text}{who} loses {what}its best line{f' ({line})' if line else ''}", True
 
 

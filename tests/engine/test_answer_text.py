@@ -172,7 +172,7 @@ def test_a_best_line_that_is_cut_off_is_said(demo: Memory) -> None:
     assert "2 lose all or part of their best line" in found.text
     one = demo.search(QUERIES[0], knobs.set({"max_results": 1}))
     assert one.text.startswith(
-        f"1 result. The result is truncated to 60 characters and loses its best line (line {line}). "
+        f"1 result. The result is truncated to 60 characters, and loses its best line (line {line}). "
         "36 are below min score 0.35"
     )
     cut_off = fate(found.trace, found.hits[0].path, line or 0)

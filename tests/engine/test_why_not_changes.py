@@ -155,7 +155,7 @@ def test_a_smaller_pool_comes_after_plain_changes_and_another_score_is_said() ->
     lowered = next(change for change in changes if {*change.set} == {"min_score"})
     assert lowered.score == "", "it changes no score"
     by_rank = next(change for change in changes if change.set == {"fusion": "rrf"})
-    assert by_rank.score.endswith(" (min score does not apply)"), "which is below the minimum, and returned"
+    assert by_rank.score.endswith(" (min score is not applied)"), "which is below the minimum, and returned"
     limited = Change({"candidate_limit": 5}, 1)
     assert search._cost(limited) > search._cost(replace(larger, only_here=True))
 

@@ -45,7 +45,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         status = chunks.query_one("#status", Pane)
         assert "chunk 2 of 7 · 391 tokens" in status.text
         await press(pilot, "y")
-        assert pilot.app.clipboard == f"{chunks.path}:20" and f"copied {chunks.path}:20" in status.text
+        assert pilot.app.clipboard == f"{chunks.path}:20" and f"clipboard: {chunks.path}:20" in status.text
         await press(pilot, "p")
         assert "p does nothing here; on 1 lab: open the knob panel" in status.text
         await press(pilot, "J")
@@ -93,6 +93,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert isinstance(pilot.app.screen, ConfirmScreen)
         plan = pilot.app.screen.query_one("Pane").text
         assert "87 files are read again, and a new index is built from 102 chunks" in plan
+        assert world.plain(pilot.app.screen._box.border_subtitle).endswith("esc close"), "as in any dialog"
         assert "0 texts to embed, 102 from the cache" in plan and "; no text leaves this machine" in plan
         await press(pilot, "escape")
         assert "rebuild" not in screen.events.text

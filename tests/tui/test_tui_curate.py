@@ -85,7 +85,7 @@ async def test_a_question_longer_than_its_dialog_is_scrolled(tmp_path: Path, siz
         confirm(screen, "write this", lambda cells: rows, "write", lambda: None)
         await settled(pilot)
         text = pilot.app.screen.query_one(".said", Pane)
-        assert f"{text.size.height} of 89 rows" in str(text.border_subtitle)
+        assert f"rows 1–{text.size.height} of 89 · " in str(text.border_subtitle)
         assert "scroll" in str(text.border_subtitle) and "write" in str(text.border_subtitle)
         seen = []
         for key in ("J", "pagedown", "K", "pageup"):
@@ -471,9 +471,10 @@ async def test_a_long_change_of_remember_is_scrolled_like_that_of_a_proposal(tmp
         box = text.parent
         assert isinstance(box, Widget)
         assert text.max_scroll_y > 0, "the text is longer than the room for it"
-        assert f"of {len(text.drawn)} rows · ↑ ↓ scroll" in frame(box)
+        assert f" of {len(text.drawn)} · ↑ ↓ scroll" in frame(box)
         assert text.region.bottom < box.region.bottom, "all of the pane is in its frame"
         await press(pilot, *["down"] * 9)
         assert text.scroll_offset.y == text.max_scroll_y > 0
+        assert f"–{len(text.drawn)} of {len(text.drawn)} · ↑ ↓ scroll" in frame(box), "which rows are shown"
         await press(pilot, "pageup")
         assert text.scroll_offset.y < text.max_scroll_y

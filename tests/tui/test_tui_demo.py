@@ -323,8 +323,29 @@ async def test_a_waterfall_that_is_cut_says_how_many_rows_it_shows(tmp_path: Pat
         pane = screen.waterfall
         for key in ("", "down", "down", "down"):
             await press(pilot, *[key] * bool(key))
-            said = f"{pane.size.height} of {len(pane.drawn)} rows · J K scroll"
+            said = f"rows 1–{pane.size.height} of {len(pane.drawn)} · J K scroll"
             assert (said in frame(pane)) is (pane.size.height < len(pane.drawn)), key
         if lesson == 4:
             await press(pilot, "up", "up", "up")
-            assert "rows · J K scroll" in frame(pane) and len(frame(pane)) <= 78
+            assert " rows 1–4 of 6 · J K scroll" in frame(pane) and len(frame(pane)) <= 78
+
+
+async def test_a_lesson_names_the_knobs_that_it_has_set_for_both_runs(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, demo=world.make.demo_guide())
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        search = lab(app).search
+        assert "3 lesson changes" in lab(app).strip.text
+        assert "Also set for this lesson: min score .00, snippet chars 2000." in lab(app).lesson.text
+        lab(app).tune(search.view.knobs.set({"max_results": 5}))
+        await settled(pilot)
+        assert "Also set" not in lab(app).lesson.text, "these are not the knobs of the lesson"
+
+
+async def test_a_low_list_names_the_baseline_of_a_lesson(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, demo=world.make.demo_guide())
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        hits = lab(app).hits
+        assert "returned only by the baseline" in hits.text
+        assert " · baseline decay off · " in frame(hits)

@@ -13,9 +13,11 @@ from test_tui_index import notes, opened, shown, unwatched
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Progress
+from openclaw_mem_engine.stores.findings import Finding
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.features.index import presenter
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+from openclaw_mem_tui.features.index.render import doctor
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
@@ -105,13 +107,13 @@ async def test_a_repair_that_drops_vectors_is_followed_by_a_sync_that_makes_them
             connection.execute("UPDATE embedding_cache SET embedding = zeroblob(4) WHERE id < 5")
         await press(pilot, "c", "F", "enter")
         assert "repaired: 98 embeddings reused, 4 made" in shown(screen, "#status")
-        assert "fresh" in shown(screen, "#facts") and "vector (r)" not in shown(screen, "#facts")
+        assert "fresh" in shown(screen, "#facts") and "without vector" not in shown(screen, "#facts")
         with apsw.Connection(str(index)) as connection:
             connection.execute("DELETE FROM embedding_cache WHERE id < 7")
         await press(pilot, "c")
         await until(pilot, lambda: "partial" in shown(screen, "#facts"))
         facts = shown(screen, "#facts")
-        assert "chunks without vector (r)" in facts and "fresh" not in facts
+        assert "chunks without vector; r embeds" in facts and "fresh" not in facts
         await press(pilot, "r")
         await until(pilot, lambda: "fresh" in shown(screen, "#facts"))
         assert "vectors made" in shown(screen, "#status")
@@ -212,3 +214,13 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
         assert pilot.app.screen is screen
         await press(pilot, "escape")
         assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
+
+
+def test_what_is_never_shown_has_a_key_and_a_reason_is_short() -> None:
+    text = "28 % of your notes' text can never appear in a search result. Why."
+    (row,) = doctor.item_rows(9, Finding("never-shown", "warning", text, ("a.md: 3 %",), ""), 90, False)
+    assert text_of(row).endswith("a search result.  enter\xa0open")
+    why = ("a.md: is a link; links are not followed",)
+    link = Finding("files-excluded", "info", "1 file is excluded.", why)
+    (row,) = doctor.item_rows(9, link, 90, False)
+    assert text_of(row).endswith("1 file is excluded: a.md (a link)")

@@ -103,7 +103,7 @@ async def test_every_fault_has_its_banner_and_its_effect(
             if seen.why:
                 dropped = [view.baseline.row(row) for row in seen.new]
                 assert all(row is not None and row.outcome.stage == "min_score" for row in dropped)
-                assert f"of {seen.same}: min score does not apply to ranks" in screen.lesson.text
+                assert f"of {seen.same}: min score not applied (" in screen.lesson.text
             assert screen.hits.cursor == 0
             if name == "no-sqlite-vec":
                 assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
@@ -117,7 +117,7 @@ async def test_every_fault_has_its_banner_and_its_effect(
                 assert view.pool.first("vector") is None, name
                 once = f"{screen.lesson.text}{screen.notes.text}{screen.status_line.text}"
                 assert once.count("BM25 only") == 1, "in one place"
-                assert "min score does not apply" in screen.funnel.text
+                assert "min score not applied" in screen.funnel.text
             await press(pilot, "2")
             if name.startswith("embeddings-") or name in ("wrong-dimension", "zero-vector"):
                 # What does not fit this index alone is no failure of the provider, which is asked again.
@@ -152,10 +152,10 @@ def first_status(app: Workbench) -> str:
 @pytest.mark.parametrize(
     ("lost", "new", "said"),
     [
-        (0, 0, "the same 3 chunks as the baseline"),
-        (0, 5, "8 chunks instead of 3"),
-        (2, 2, "3 of 5 baseline chunks are returned; 2 are new"),
-        (2, 0, "3 of 5 baseline chunks are returned"),
+        (0, 0, "the same 3 results as the baseline"),
+        (0, 5, "8 results instead of 3"),
+        (2, 2, "3 of 5 baseline results are returned; 2 are new"),
+        (2, 0, "3 of 5 baseline results are returned"),
     ],
 )
 def test_only_what_is_lost_is_bad(lost: int, new: int, said: str) -> None:
@@ -169,7 +169,7 @@ def test_only_what_is_lost_is_bad(lost: int, new: int, said: str) -> None:
     reasoned = text_of(overlap(seen._replace(why="a reason")))
     assert (": a reason" in reasoned) == bool(new), "the reason is that of the new ones"
     moved = text_of(overlap(Compared(2, 3, 1, (), (row,))))
-    assert moved == "3 chunks instead of 2 (1 at another rank)"
+    assert moved == "3 results instead of 2 (1 at another rank)"
 
 
 async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
@@ -185,11 +185,9 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert screen.query_one(Top).text.rstrip().endswith(" · BM25 only")
         assert "[x] embeddings-401" in screen.faults.text
         drawn = screen.last.text
-        assert "same 6 chunks as the baseline" in drawn and "BM25 only" in drawn
+        assert "same 6 results as the baseline" in drawn and "BM25 only" in drawn
         assert "static-minilm" in drawn
-        assert "enter compares with the baseline" in first_status(app), (
-            "the same where the fault was on from the start"
-        )
+        assert "static paused" in first_status(app), "the same where the fault was on from the start"
         assert screen.last.border_title == "last query with this fault"
         chain = screen.chain.text.splitlines()
         assert any("static" in row and "✗ paused" in row for row in chain)
@@ -247,7 +245,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         view = screen.search.view
         assert view.answers and view.baseline is not None and view.baseline.trace.knobs == view.knobs
         assert [choice.title for choice in app.commands(app.screen)].count(
-            "Reset all simulated faults to off"
+            "Switch off all simulated faults"
         ) == 1
         tuned = view.knobs
         assert "U" not in screen.strip.text and "U reset" not in screen.query_one(KeyBar).text
@@ -285,6 +283,24 @@ async def test_without_a_query_the_first_lesson_is_asked(tmp_path: Path) -> None
         assert lab(app).search.view.pool_faults == {"zero-vector"}
 
 
+async def test_a_fault_is_undone_whatever_lesson_was_loaded_since(tmp_path: Path) -> None:
+    """A lesson sets knobs of its own: what a step changed of the faults can be undone still."""
+    app = world.workbench(tmp_path, demo=make.demo_guide())
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "p", "right", "p")
+        await switch(pilot, "embeddings-401")
+        await press(pilot, "right_square_bracket", "slash", *"heron", "enter", "2")
+        view, screen = lab(app).search.view, providers(app)
+        assert view.shown_faults == {"embeddings-401"} and lab(app).search.lesson_at is None
+        await press(pilot, "z")
+        assert not lab(app).search.view.faults and "simulated faults: none" in screen.status_line.text
+        await press(pilot, "z")
+        assert "nothing more to undo" in screen.status_line.text, "the knobs of the first lesson are not back"
+        await press(pilot, "Z")
+        assert lab(app).search.view.faults == {"embeddings-401"}
+
+
 async def test_a_fault_is_named_until_its_banner_is_clicked(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL, faults=frozenset({"embeddings-401"}))
     async with app.run_test(size=LARGE) as pilot:
@@ -316,7 +332,7 @@ async def test_a_fault_from_the_start(tmp_path: Path, size: tuple[int, int]) -> 
         await pilot.pause()
         assert "SIMULATED FAULT: embeddings-garbage" in first_line(app)
         await settled(pilot)
-        assert app.screen is lab(app) and "same 6 chunks as the baseline" in lab(app).lesson.text
+        assert app.screen is lab(app) and "same 6 results as the baseline" in lab(app).lesson.text
         assert lab(app).hits.region.height >= 5
         assert "baseline" in lab(app).waterfall.text
 

@@ -164,11 +164,12 @@ async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None
         rows = screen.files.text.splitlines()
         assert "MEMORY.md" in rows[0] and "modified +48 B" in rows[0]
         assert "modified −" in rows[1] and "− deleted" in rows[2] and "excluded" in rows[3]
-        assert "stale since" in shown(screen, "#facts") and "3 files to sync (r)" in shown(screen, "#facts")
+        facts = shown(screen, "#facts")
+        assert "stale since" in facts and "3 files to sync; r syncs" in facts
         assert "1 file excluded" in shown(screen, "#facts")
         await pilot.resize_terminal(60, 20)
         await settled(pilot)
-        assert "3 to sync (r) · 1 excluded" in (few := shown(screen, "#facts")) and "…" not in few
+        assert "r syncs 3 · 1 excluded" in (few := shown(screen, "#facts")) and "…" not in few
         await pilot.resize_terminal(*LARGE)
         await settled(pilot)
         assert "searches find the old text until the next sync" in " ".join(screen.detail.text.split())

@@ -24,7 +24,7 @@ from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.help import HelpRow, HelpScreen
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import WrappedTable
+from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 DRILL = "restore drill"
 
@@ -79,10 +79,10 @@ async def test_hits_are_filtered_by_path_and_text_and_the_ranking_stays(tmp_path
         await press(pilot, "f", *"drill")
         assert hits.rows and "no row has" not in said.text, "it lasts until the next action"
         await press(pilot, "enter", "n", "escape", "y")
-        assert "copied" in said.text
+        assert "sent to the terminal's clipboard" in said.text
         await pilot.click(hits, offset=(20, hits.fixed + hits.gutter.top + 9))
         await settled(pilot)
-        assert hits.cursor and "copied" not in said.text, "a click moves the cursor too"
+        assert hits.cursor and "clipboard" not in said.text, "a click moves the cursor too"
         assert list(hits.rows) == ranked
 
         by_text = next(row for row in ranked if "drill" not in row.path)
@@ -198,7 +198,7 @@ async def test_the_help_has_the_own_keys_first_and_what_to_read_beside_or_before
         groups = list(dict.fromkeys(row.group for row in rows._all))
         assert groups[0] == "Index" and groups[-1] == "Lists" and "Legend" not in groups
         assert sum("Index" in line for line in rows.text.splitlines() if "enter" in line) == 1
-        assert "j k ↓ ↑" in rows.text and legend.region.x >= rows.region.right
+        assert "j, k, ↓, ↑" in rows.text and legend.region.x >= rows.region.right
         await press(pilot, "f", *"index", "enter")
         assert {row.group for row in rows._items} >= {"Index"} and rows.counted[0] > 8, "a group by its name"
         await press(pilot, "escape")
@@ -248,7 +248,7 @@ async def test_the_tabs_show_the_screens_and_the_key_bar_ends_alike_on_all(
         await press(pilot, "p", "w")
         top = app.screen.query_one("#top", Pane)
         keys = app.screen.query_one(KeyBar).text.rstrip()
-        assert top.text.index("5 curate │ why not") and keys.endswith("esc back   ? help")
+        assert top.text.index("5 curate │ why not") and keys.endswith("esc back   ? help   ctrl+q quit")
         at = app.screen.query_one(KeyBar).text.index("esc back")
         await pilot.click(app.screen.query_one(KeyBar), offset=(at + 5, 0))
         await settled(pilot)
@@ -467,7 +467,7 @@ def test_a_key_means_the_same_on_every_screen() -> None:
     for action in bindings.ACTIONS:
         for sign in action.shown.split():
             found.setdefault(sign, set()).add(action.id)
-    del found["←"], found["→"], found["shift"]  # both signs of one row
+    del found["←"], found["→"], found["shift+←"], found["shift+→"]  # both signs of one row
     assert {sign: ids for sign, ids in found.items() if len(ids) > 1} == shared
     assert found["y"] == {"copy_location"} and found["Y"] == {"copy_snippet"} and found["R"] == {"rebuild"}
 
@@ -551,6 +551,18 @@ def test_steps_are_undone_and_redone_in_order() -> None:
     steps.made(three)
     steps.made(one)
     assert len(steps.done) == 2
+
+
+def test_of_steps_before_other_knobs_those_of_faults_stay() -> None:
+    one, two, other = (Knobs().set({"max_results": number}) for number in (1, 2, 3))
+    fault = frozenset({"no-fts5"})
+    steps = Steps()
+    for before in (Tried(one, frozenset()), Tried(two, frozenset()), Tried(two, fault)):
+        steps.made(before)
+    now = Tried(other, fault)
+    steps.forget_knobs(now)
+    assert steps.undo(now) == Tried(other, frozenset()) and steps.undo(Tried(other, frozenset())) is None
+    assert steps.redo(now) is None and not steps.undone, "one that changes nothing is skipped"
 
 
 async def test_what_is_returned_shows_its_best_line_below_it_where_there_is_room(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, lab, press, settled, until
+from lab_world import LARGE, SMALL, frame, lab, press, settled, until
 from textual import events
 from textual.geometry import Region
 from textual.pilot import Pilot
@@ -66,8 +66,9 @@ async def test_typing_searches_and_the_history_is_kept(tmp_path: Path) -> None:
         await press(pilot, "slash", "ctrl+u", *"heron", "enter", "slash", "ctrl+u", *"alarm", "enter")
         await press(pilot, "less_than_sign")
         assert screen.search.view.query == "heron" and screen.query_line.value == "heron"
+        assert screen.status_line.text.startswith(" ● query 2 of 3"), "and not what was asked last"
         await press(pilot, "greater_than_sign")
-        assert screen.search.view.query == "alarm"
+        assert screen.search.view.query == "alarm" and "query 3 of 3" in screen.status_line.text
         await pilot.press("Q")
         await pilot.pause()
         assert isinstance(pilot.app.screen, PickScreen)
@@ -334,12 +335,12 @@ async def test_keys_are_no_hints_while_a_filter_is_typed(tmp_path: Path) -> None
         await press(pilot, "escape")
         screen.tune(screen.search.view.knobs.set({"min_score": 1.0, "keyword_rescue": "off"}))
         await settled(pilot)
-        assert "w says why a chunk is not returned" in screen.hits.text
-        rows = screen.hits.text.splitlines()
+        assert " · w says why a chunk is not returned" in screen.funnel.text
+        assert "says why" not in screen.hits.text, "the table has rows alone"
         await press(pilot, "f")
-        assert "says why" not in screen.hits.text and len(screen.hits.text.splitlines()) == len(rows)
+        assert " · esc w says why" in screen.funnel.text, "letters go to the filter"
         await press(pilot, "escape")
-        assert "w says why a chunk is not returned" in screen.hits.text
+        assert " · w says why a chunk is not returned" in screen.funnel.text
 
 
 async def test_narrow_screens_rotate_the_lower_pane(tmp_path: Path) -> None:
@@ -419,3 +420,16 @@ async def test_a_move_of_the_selection_paints_the_lines_of_two_rows(
         first, second = screen.hits._spans[:2]
         assert screen.hits.cursor == 1
         assert sorted(painted) == [line + screen.hits.fixed for line in (*range(*first), *range(*second))]
+
+
+async def test_the_frame_of_a_pane_says_which_rows_are_in_sight(tmp_path: Path) -> None:
+    async with running(tmp_path, LARGE, initial_query=DRILL) as (pilot, screen):
+        await press(pilot, "escape")
+        pane = screen.preview
+        many, height, first = len(pane.drawn), pane.size.height, pane.scroll_offset.y + 1
+        assert first > 3 and f"J K rows {first}–{first + height - 1} of {many} · t citations" in frame(pane)
+        await press(pilot, "K")
+        assert f"J K rows {first - 3}–{first + height - 4} of {many} · t citations" in frame(pane)
+        await press(pilot, "enter")
+        shown = pane.scroll_offset.y
+        assert f"J K rows {shown + 1}–{shown + height} of {len(pane.drawn)} · enter snippet" in frame(pane)

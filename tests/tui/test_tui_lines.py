@@ -299,16 +299,24 @@ def test_the_status_leaves_out_the_steps_of_the_timings_first() -> None:
 
 
 def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
-    clauses = ["1 result", "#1: cosine .403", "36 are below min score .35"]
+    clauses = ["1 result", "#1: vector .403", "36 are below min score .35"]
     assert [texts(above._sentence(clauses, "", cells, 2)).strip() for cells in (80, 45)] == [
         "; ".join(clauses),
-        "1 result; #1: cosine .403 … ! all",
+        "1 result; #1: vector .403 … ! all",
     ]
     assert len(above._sentence(clauses, "", 30, 2)) == 2
     assert texts(above._sentence(clauses, "", 28, 1)).strip() == "1 result … ! all"
     cut = [*clauses[:1], "5 truncated to 700 characters, 1 loses its best line"]
     said = "1 result; 5 truncated to 700 characters … ! all"
     assert texts(above._sentence(cut, "", 55, 1)).strip() == said, "at a comma too"
+    long = [
+        "1 result",
+        f"the result is truncated{' a lot' * 9}",
+        "33 are below min score .35",
+        "#1: vector .4",
+    ]
+    said = "1 result; 33 are below min score .35 … ! all"
+    assert texts(above._sentence(long, "", 60, 1)).strip() == said, "one that does not fit hides no other"
     assert "36 are below" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
 
 

@@ -122,7 +122,7 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     assert row[:3] == ["1", "†", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
     full = spans.text_of(funnel.funnel(view, 140)).rstrip()
     assert full.endswith("→ 1 returned"), "the sentence above says the rest"
-    said = "1 result; the result is truncated to 250 characters and loses its best line (line 39)"
+    said = "1 result; the result is truncated to 250 characters, and loses its best line (line 39)"
     assert texts(above.above(view, 140)).endswith(said)
     whole = long_view("best-line")
     assert row_texts(whole, 80)[1].split()[0] == "1"
@@ -179,7 +179,19 @@ def test_excerpt_tells_chunk_from_context() -> None:
     made = preview.excerpt(got, view, row, marker, 60)
     assert [spans.text_of(line)[4] for line in made[:4]] == [" ", "▎", "▸", " "]
     assert preview.evidence(made) == 2, "it opens at the best line"
-    assert "lines 9–12 of 40" in texts(made)
+    assert "lines 9–12 of 40" in texts(made) and "┊" not in texts(made)
+
+
+def test_an_excerpt_marks_the_lines_of_the_chunk_that_the_agent_does_not_get() -> None:
+    few = Knobs().set({"snippet_chars": 40})
+    text = "the router\n" + "a long second line " * 3 + "\nthe third"
+    view = world.view(few, few, texts=(text,), vector=((0, 0.9),))
+    assert view.trace is not None
+    row, marker = view.trace.returned[0], Marker.of(view.pool)
+    assert row.truncated
+    made = preview.excerpt(Excerpt("memory/note-0.md", text, 10, 12, 40, True), view, row, marker, 80)
+    assert [spans.text_of(line)[4] for line in made[:3]] == ["▸", "┊", "┊"], "the second one is cut"
+    assert spans.text_of(made[-1]).endswith("chunk ▎10–12 · ┊ not sent")
 
 
 def test_the_best_line_is_found_else_the_first_match() -> None:

@@ -132,10 +132,10 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         legend = pilot.app.screen.query_one("#help-legend").text  # type: ignore[attr-defined]
         assert "switch a simulated fault" in drawn and "stop all" not in drawn, "there is none to stop"
         assert "ready for use" in legend
-        assert drawn.count("filter the list by words") == 1 and " f / " in drawn, "one row of both keys"
+        assert drawn.count("filter the list by words") == 1 and " f, / " in drawn, "one row of both keys"
         assert "undo the last step" in drawn and "reset the selected knob" not in drawn
         both = [row.split() for row in drawn.splitlines() if "ctrl+d" in row or "ctrl+u" in row]
-        assert both == [["ctrl+d", "ctrl+u", "half", "a", "page", "down,", "up"]], "the keys in one line"
+        assert both == [["ctrl+d,", "ctrl+u", "half", "a", "page", "down,", "up"]], "the keys in one line"
         await pilot.press("escape")
         await pilot.pause()
         titles = [choice.title for choice in pilot.app.commands(screen)]  # type: ignore[attr-defined]
@@ -150,7 +150,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
 async def test_without_a_query_the_screen_says_so_and_digits_are_text_in_it(tmp_path: Path) -> None:
     app = world.workbench(tmp_path)
     async with opened(app) as (pilot, screen):
-        assert "No query yet" in screen.last.text
+        assert "The lab has no query now" in screen.last.text
         await press(pilot, "enter")
         assert pilot.app.screen is lab(app)
 
@@ -265,7 +265,9 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
         pane.styles.height = 7  # with its frame
         await settled(pilot)
         for rows in (6, 4):
-            assert f"{rows} of {len(pane.drawn)} rows" in frame(pane), "also after a list above it has grown"
+            assert f"rows 1–{rows} of {len(pane.drawn)} · J K scroll" in frame(pane), (
+                "also after a list above it has grown"
+            )
             pane.styles.height = 5
             await settled(pilot)
         pane.styles.height = "1fr"
@@ -290,7 +292,7 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
         await pilot.resize_terminal(60, 16)
         await settled(pilot)
         shown, lines = screen.last.size.height, len(screen.last.drawn)
-        assert f"{shown} of {lines} rows · " in frame(screen.last) and shown < lines
+        assert f"rows 1–{shown} of {lines} · " in frame(screen.last) and shown < lines
         await press(pilot, "space", "tab")
         assert not screen.search.view.faults and screen.chain.has_focus
         for size in (LARGE, (60, 16), (40, 10), (200, 50), SMALL):

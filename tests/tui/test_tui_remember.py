@@ -87,7 +87,10 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         knobs = screen.search.view.knobs.set({"min_score": 0.1, "decay": True})
         screen.tune(knobs)
         await press(pilot, "x", "c")
-        assert "minScore" in pilot.app.clipboard and "copied" in screen.search.activity.said
+        assert (
+            "minScore" in pilot.app.clipboard
+            and "sent to the terminal's clipboard" in screen.search.activity.said
+        )
         await press(pilot, "A")
         dialog = pilot.app.screen
         assert isinstance(dialog, ConfirmScreen)

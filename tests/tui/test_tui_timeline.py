@@ -86,7 +86,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
             "○ no reply   …network nothing stored",
             "! skipped    …-status not run at 178,340 tokens",
             "◇ search     main     Japanese ticket font size",
-            "▼ compaction …network 179,004 → ? tokens",
+            "▼ compaction …network 179,004 → size unknown",
             "✗ MISSED",
         ):
             assert part in texts
@@ -285,6 +285,13 @@ async def test_bars_past_the_flush_threshold_end_above_it_and_others_do_not(tmp_
         bars = {char for char in "".join(lines) if char in "▁▂▃▄▅▆▇█"}
         assert bars == {"▄", "▅", "▇"}, "up to the line, past it, and the peak, each at its own height"
         assert "event's session: " in str(screen.query_one("#chart").border_title)
+
+
+async def test_the_highest_of_two_peaks_that_round_alike_is_higher(tmp_path: Path) -> None:
+    talk = Talk().answer("a", 177_300).answer("b", 20_000).answer("c", 180_200).compaction()
+    async with opened(of_talks(tmp_path, [talk]), (120, 36)) as (_pilot, screen):
+        (line,) = (row for row in shown_lines(screen, "#chart") if "176k" in row)
+        assert line.index("▅") < line.index("▆"), "each at its own height"
 
 
 async def test_the_bar_of_a_missed_flush_is_red_from_its_foot(

@@ -321,7 +321,7 @@ async def test_a_query_without_vectors_says_so(tmp_path: Path) -> None:
         await settled(pilot)
         screen = lab(app)
         assert "BM25 only" in screen.notes.text and screen.notes.display
-        assert "min score does not apply" in screen.funnel.text
+        assert "min score not applied" in screen.funnel.text
 
 
 async def test_an_empty_workspace_says_what_would_count(tmp_path: Path) -> None:

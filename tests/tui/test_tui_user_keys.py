@@ -21,7 +21,7 @@ from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.user_keys import take_keys
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import WrappedTable
+from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 __all__ = ["_declared_keys"]
 
@@ -39,7 +39,7 @@ async def test_keys_of_the_user_work_and_are_named(tmp_path: Path) -> None:
         await press(pilot, "percent_sign")
         assert screen.search.view.pin is not None
         await press(pilot, "question_mark")
-        assert "f5 %" in app.screen.query_one("#help-rows", WrappedTable).text
+        assert "f5, %" in app.screen.query_one("#help-rows", WrappedTable).text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import lab_world as world
 import pytest
@@ -15,6 +16,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_tui.features.search.render import above, funnel, hits
+from openclaw_mem_tui.features.search.render.axis import Axis
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -38,7 +40,7 @@ def test_waterfall_states_operands_and_final() -> None:
     assert view.trace is not None
     row = next(r for r in view.trace.rows if r.chunk_id == "c0")
     drawn = texts(waterfall(view, row, 60))
-    assert "×.70" in drawn and "1, .500 ×.30" in drawn and "12.0 d ×.758" in drawn
+    assert "×.70" in drawn and "rank 1 · .500 ×.30" in drawn and "12.0 d ×.758" in drawn
     assert f"{recompute(row.operands):.3f}"[1:] in drawn
     assert row.diversity is not None
     mmr = re.search(r"MMR +\.70 × rel ([.\d]+) − \.30 × sim ([.\d]+) = ([.\d]+) picked", drawn)
@@ -125,8 +127,19 @@ def test_the_minimum_is_marked_at_one_position_of_every_bar() -> None:
 
 
 def test_an_empty_answer_names_the_keys_that_explain_and_change_it() -> None:
-    drawn = texts(funnel.nothing(world.view(Knobs().set({"min_score": 0.99, "keyword_rescue": "off"}))))
-    assert [text.split()[0] for text in drawn.splitlines()] == ["p", "w"]
+    view = world.view(Knobs().set({"min_score": 0.99, "keyword_rescue": "off"}))
+    keys = [span.text for span in funnel.next_keys(view) if span.role == "key"]
+    assert keys == ["p", "w"] and funnel.nothing(view) == [], "above the table, whose lines are rows"
+    assert " next     p opens the knobs" in texts(above.numbers(view, 120)).splitlines()[-1]
+    assert not above.numbers(view, 120, 0)[1:] and not funnel.next_keys(world.view())
+
+
+def test_what_a_rescue_would_add_is_not_said_beside_a_baseline_that_has_one() -> None:
+    off = Knobs().set({"min_score": 0.99, "keyword_rescue": "off"})
+    same = world.view(off, off)
+    assert "keyword rescue = fill" in texts(above.numbers(same, 120))
+    taught = replace(same, against=off.set({"keyword_rescue": "when-empty"}))
+    assert "keyword rescue = fill" not in texts(above.numbers(taught, 120)), "one remedy"
 
 
 def test_an_index_with_errors_is_not_shown_as_sound() -> None:
@@ -163,12 +176,12 @@ def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
     assert view.trace is not None
     drawn = texts(waterfall(view, view.trace.rows[0], 60))
     assert "1/(60+1)" in drawn and "min score" not in drawn and "adds" not in drawn
-    assert "min score does not apply to ranks" in spans.text_of(funnel.funnel(view, 120))
+    assert "min score not applied (RRF)" in spans.text_of(funnel.funnel(view, 120))
     assert "weight ÷ (k + rank)" in texts(waterfall(view, view.trace.rows[0], 60, titled=True))
     assert "min score" not in spans.text_of(funnel.strip(view.knobs, view.knobs, 120, view.trace))
     high = view.knobs.set({"min_score": 0.6})
     cut = world.view(high, Knobs()).trace
-    assert "min score .60 does not apply" in spans.text_of(funnel.strip(high, view.knobs, 160, cut))
+    assert "min score .60 not applied" in spans.text_of(funnel.strip(high, view.knobs, 160, cut))
 
 
 def test_scores_of_ranks_are_compared_before_they_are_ranks() -> None:
@@ -202,9 +215,29 @@ def test_the_columns_of_a_roomy_waterfall_have_titles() -> None:
     row = view.trace.returned[0]
     plain, titled = (waterfall(view, row, 46, titled=titled) for titled in (False, True))
     titles = spans.text_of(titled[1])
-    assert [titled[0], *titled[2:]] == plain and titles.split()[-1] == "adds"
-    for line in plain[1:3]:
+    assert titles.split()[-1] == "adds" and len(titled) == len(plain) + 1
+    for number, line in enumerate(titled[2:4], 1):
         text = spans.text_of(line)
-        begins = re.search(r"\d+(, |/\()", text)
-        assert begins is not None and begins.start() == titles.index("rank, score × weight")
+        rank = re.search(r"(\d+) \.\d+ ×", text)
+        assert rank is not None and rank.end(1) == titles.index("rank ") + len("rank")
+        assert f"rank {rank[1]} · " in spans.text_of(plain[number]), "in words where it has no title"
         assert len(text.rstrip()) == len(titles)
+    mark = spans.text_of(titled[4]).index("│")
+    assert titles[mark - 1 : mark + 2] == ".35", "the mark of the minimum is named"
+
+
+@pytest.mark.parametrize("width", [45, 52, 77, 120])
+def test_bars_join_where_one_ends_and_the_next_begins(width: int) -> None:
+    view = world.view(EVERYTHING, Knobs())
+    assert view.trace is not None
+    axis = Axis(view, width)
+
+    def halves(bar: spans.Line) -> tuple[int, int]:
+        """The first half cell of a bar, and the one after its last."""
+        cells = "".join({"█": "11", "▌": "10", "▐": "01", "│": ""}.get(c, "00") for c in spans.text_of(bar))
+        return cells.index("1"), cells.rindex("1") + 1
+
+    axis.tick = None
+    steps = [axis.top * part / 9 for part in range(10)]
+    drawn = [halves(axis.bar(low, high, "vector")) for low, high in pairwise(steps)]
+    assert all(before[1] == after[0] for before, after in pairwise(drawn)) and drawn[0][0] == 0

@@ -63,6 +63,11 @@ class Action(NamedTuple):
         return signs(self.keys) if self.label is None else self.label
 
     @property
+    def either(self) -> str:
+        """Its keys as a text lists them: each of them does it."""
+        return ", ".join(self.shown.split())
+
+    @property
     def command(self) -> str:
         """The Textual action that a key or a click runs."""
         if self.group == "Screens":

@@ -215,7 +215,7 @@ class Workbench(App[int]):
         where = getattr(screen, "WHERE", "search")
         titles = {a.help[:1].upper() + a.help[1:]: a for a in offered(where) if a.in_palette}
         found = {
-            Choice(title, title, action.shown, section=action.group): action.command
+            Choice(title, title, action.either, section=action.group): action.command
             for title, action in titles.items()
             if screen.check_action(action.id, ())
         }

@@ -12,7 +12,8 @@ from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.frames import more
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
-from openclaw_mem_tui.widgets.lists import Around, CursorList, Table, WrappedTable
+from openclaw_mem_tui.widgets.lists import CursorList, Table
+from openclaw_mem_tui.widgets.wrapped import Around, WrappedTable
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen

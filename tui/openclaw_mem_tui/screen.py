@@ -223,9 +223,10 @@ class WorkbenchScreen(Screen[None]):
         (self.tell if isinstance(said, Failed) else self.remembered)(said)
 
     def copy(self, text: str, name: str = "") -> None:
-        """Copy a text, and say so. Names of files may have bytes that no clipboard takes."""
+        """Send a text to the clipboard, and say so: no terminal answers whether it took it. Names of files
+        may have bytes that no clipboard takes."""
         self.app.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
-        self.tell(f"copied {inert(name or text, 200)}")
+        self.tell(f"sent to the terminal's clipboard: {inert(name or text, 200)}")
 
     def forget_message(self) -> None:
         """The last message is about what was done on this screen: no other one shows it."""

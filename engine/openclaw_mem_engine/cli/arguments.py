@@ -110,7 +110,7 @@ tool: call one of the agent's memory tools as the agent does
   $ tool memory_search '{"query": "vpn certificate"}'
   $ tool memory_get '{"path": "MEMORY.md", "from": 3, "lines": 10}'
   It prints the answer that the agent gets, as JSON, with citations and scope.
-  name:NAME             memory_search, memory_get, memory_store, memory_recall, memory_forget
+  name:NAME             memory_search, memory_get, memory_recall; memory_store and memory_forget write
   parameters:JSON? ={}  its parameters; - is stdin
   --session-key KEY     decides citations and scope (default: a direct chat)
   --no-sync
@@ -136,7 +136,8 @@ chunks (status:run_chunks): list the chunks of a file, and the lines that they s
 index: sync the index with the notes on disk
   $ index --workspace ~/.openclaw/workspace
   $ index --dry-run --provider openai
-  Only what changed is read again. You can stop it at any time: finished work is kept.
+  Only what changed is read again. You can stop it at any time: finished work is kept. A remote
+  provider gets text that has no vector yet, and may bill it: --dry-run shows that.
   --force            rebuild the index; searches keep using the old one meanwhile
   --verify           read every file and compare it, also files with the same time and size
   --prune            remove the notes of an emptied workspace from the index
@@ -159,7 +160,7 @@ doctor: check the index for damage and problems; --fix repairs it
   $ doctor --deep --json
   Without --fix it changes nothing. The exit code is 6 if errors remain, but 5 if the
   only one is that the workspace cannot be used.
-  --fix   repair it, and sync where that repairs; notes do not change
+  --fix   repair it, and sync where that repairs, which may embed text again; notes do not change
   --deep  make every chunk again from the notes and compare it with the index
 
 log: show what happened: syncs, rebuilds, fallbacks, failures

@@ -112,7 +112,9 @@ def check_files(disk: Disk, out: Outcome) -> None:
         text = f"{number} cannot be read. Searches find the text that an earlier sync has read, or none."
         out.add("files-unreadable", "warning", text, unreadable)
     if others:
-        number = counted_are(len(others), "file or folder", "files or folders")
+        folders = any("folder" in text for text in others)
+        nouns = ("file or folder", "files or folders") if folders else ("file", "files")
+        number = counted_are(len(others), *nouns)
         out.add("files-excluded", "info", f"{number} excluded.", others)
     if partly := [file.text for file in cut_files(known.values())]:
         text = f"{counted_are(len(partly), 'conversation')} too long to be indexed whole."

@@ -115,8 +115,8 @@ class Moment:
     def summary(self) -> str:
         """What happened, in one line."""
         if self.kind == "compaction" and self.tokens:
-            after = " → ?" if self.tokens_after is None else f" → {self.tokens_after:,}"
-            return f"{self.tokens:,}{after} tokens, {self.text}"
+            after = "size unknown" if self.tokens_after is None else f"{self.tokens_after:,} tokens"
+            return f"{self.tokens:,} → {after}, {self.text}"
         if self.kind == "search":
             return f"{self.query}: {self.text}"
         if self.kind == "flush" and self.tokens and self.state != "skipped":

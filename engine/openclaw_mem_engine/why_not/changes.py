@@ -338,7 +338,7 @@ class Search(Tries):
             return ""
         size, before = after.knobs.candidates, self._knobs.candidates
         because = [f"the pool is {'larger' if size > before else 'smaller'}"] if size != before else []
-        because += ["min score does not apply"] * (after.no_cut is not None and after.knobs.min_score > 0)
+        because += ["min score is not applied"] * (after.no_cut is not None and after.knobs.min_score > 0)
         return f"score {now}" + (f" ({', '.join(because)})" if because else "")
 
 

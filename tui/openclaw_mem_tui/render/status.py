@@ -73,18 +73,16 @@ class Activity:
 
 def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line:
     """The tabs of the screens at the left, that of ``at`` lit with the ``title`` of a screen over it; agent,
-    backend and provider at the right, the workspace in between, as a path or its last name, or that it is the
-    demo. What there is no room for goes: agent, backend, provider, workspace; of the tabs the other names."""
+    backend and provider at the right, the name of the workspace in between, or that it is the demo. What
+    there is no room for goes: agent, backend, provider, workspace; of the tabs the other names."""
     tabs, short = (line(*_tabs(at, title, names=names)) for names in (True, False))
     names = fmt.inert(header.backend), fmt.inert(header.provider)
     backend, provider, service = (line((text, "dim")) for text in (*names, fmt.join(names)))
     agent = line(("agent ", "dim"), fmt.inert(header.agent)) if header.agent else ()
-    space = fmt.inert(header.workspace)
-    whole, folder = line((space, "faint")), line((space.rpartition("/")[2], "faint"))
+    folder = line((fmt.inert(header.workspace).rpartition("/")[2], "faint"))
     if header.demo:
-        whole = folder = line(("demo", "strong"))
+        folder = line(("demo", "strong"))
     for start, *shown in (
-        (tabs, whole, agent, service),
         (tabs, folder, agent, service),
         (tabs, folder, service),
         (tabs, folder, provider),
@@ -294,6 +292,7 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
         return line(spin, ("searching  ", "dim"), (key("cancel"), "key"), (" cancel", "dim"))
     # The sign is the state, whatever the last message is: the worst that holds.
     warned = view.trace is not None and any(note.level == "warning" for note in view.trace.notes)
+    warned |= view.pool is not None and view.pool.fallback is not None
     degraded = warned or activity.trouble or (activity.freshness and activity.freshness.state != "fresh")
     failed = view.error or activity.damage or activity.errors
     sign = Span(" ✗ ", "bad") if failed else Span(" ● ", "warn" if degraded else "good")

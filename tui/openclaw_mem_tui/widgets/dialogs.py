@@ -18,7 +18,7 @@ from openclaw_mem_tui.features.search.history import holding
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice, choice_rows
 from openclaw_mem_tui.widgets.edges import Banner
-from openclaw_mem_tui.widgets.frames import named_key
+from openclaw_mem_tui.widgets.frames import named_key, rows_of
 from openclaw_mem_tui.widgets.line_view import Drawer, Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
@@ -175,7 +175,7 @@ class ScrolledDialog(Dialog[T]):
     def _label(self) -> None:
         text = self._text
         hidden = text.max_scroll_y > 0
-        shown = f"{text.size.height} of {len(text.drawn)} rows" if hidden else ""
+        shown = rows_of(text) if hidden else ""
         scroll = named_key(self.SCROLLS, "scroll") if hidden else ""
         self._box.border_subtitle = fmt.join((shown, scroll, self._keys))
 
@@ -185,7 +185,7 @@ class ConfirmScreen(ScrolledDialog[bool]):
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("enter,y", "dismiss(True)", "go ahead", show=False),
-        Binding("escape,n,q", "dismiss(False)", "cancel", show=False),
+        Binding("escape,n,q", "dismiss(False)", "close", show=False),
         Binding("J", "scroll(3)", "scroll down", show=False),
         Binding("K", "scroll(-3)", "scroll up", show=False),
         *PAGES,
@@ -194,7 +194,7 @@ class ConfirmScreen(ScrolledDialog[bool]):
     def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
         """``verb`` is what enter does, like ``rebuild``."""
         text = Pane(drawer, classes="said")
-        super().__init__(text, text, title, hints(enter=verb, esc="cancel"))
+        super().__init__(text, text, title, hints(enter=verb, esc="close"))
 
 
 def pick(

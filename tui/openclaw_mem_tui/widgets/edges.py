@@ -144,10 +144,12 @@ class KeyBar(Lines):
         ]
         named = {a.footer for a in shown if a.id != "quit"}
         shown = [a for a in shown if a.id != "quit" or a.footer not in named]  # one key for one thing
-        while len(shown) > 1 and width(self._line(shown)) + 2 > cells:
+        leaves = any(a.id == "leave_view" for a in offered(self.where))  # q goes back there
+        quits = line("   ", ("ctrl+q", "key", "app.quit"), (" quit", "dim", "app.quit")) if leaves else ()
+        while len(shown) > 1 and width([*self._line(shown), *quits]) + 2 > cells:
             shown.remove(max((a for a in shown if a.id != "help"), key=self._sheds))
         start, end = (self._line([a for a in shown if (a.id in _ENDS) == ends]) for ends in (False, True))
-        return [spread((Span(" "), *start), (*end, Span(" ")), cells)]
+        return [spread((Span(" "), *start), (*end, *quits, Span(" ")), cells)]
 
     def _sheds(self, action: Action) -> tuple[bool, int, bool]:
         """The action with the greatest goes first; ``enter`` is tried without being named."""

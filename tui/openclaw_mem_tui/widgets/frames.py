@@ -7,7 +7,7 @@ from textual.widget import Widget
 
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.render.format import join
-from openclaw_mem_tui.widgets.line_view import Pane
+from openclaw_mem_tui.widgets.line_view import Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 from openclaw_mem_tui.widgets.painting import set_frame
 
@@ -64,14 +64,24 @@ def _cropped(title: str, beside: str, room: int) -> str:
     return title if room < 0 or whole.cell_length <= left else whole.truncate(left, ellipsis=True).markup
 
 
-def more(pane: Pane, keys: bool) -> str:
-    """What the frame of a pane says that is too low for its text: how many of the rows on screen that it
-    takes are shown, and the ``keys`` that scroll it."""
+def rows_of(pane: Lines) -> str:
+    """``rows 30–58 of 120``: which rows are in sight; empty where all are."""
     if pane.max_scroll_y <= 0:
         return ""
-    rows = f"{pane.size.height} of {len(pane.drawn)} rows"
-    scroll = f"{key_hint('scroll_down', '')}{key_hint('scroll_up', 'scroll')}"
-    return join((rows, scroll if keys else ""))
+    first, height = pane.scroll_offset.y + 1, pane.size.height - pane.fixed
+    return f"rows {first}–{min(first + height - 1, len(pane.drawn))} of {len(pane.drawn)}"
+
+
+def more(pane: Pane, keys: bool, beside: str = "") -> str:
+    """What the frame of a pane says that is too low for its text: which of its rows are in sight, and the
+    ``keys`` that scroll it. Before the words ``beside`` in short, where there is too little room."""
+    if not (rows := rows_of(pane)):
+        return beside
+    down, up = key_hint("scroll_down", ""), key_hint("scroll_up", "scroll")
+    ways = [join((rows, f"{down}{up}", beside)), join((f"{down}{key_hint('scroll_up', rows)}", beside))]
+    ways = ways if keys else [join((rows, beside))]
+    room = pane.outer_size.width - 6  # corners, a line and a blank on both sides
+    return next((way for way in ways if Content.from_markup(way).cell_length <= room), beside or ways[-1])
 
 
 def framed(widget: Widget) -> list[CursorList]:

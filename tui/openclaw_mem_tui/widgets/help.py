@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from itertools import zip_longest
@@ -18,9 +19,10 @@ from openclaw_mem_tui.render.spans import Line, Reading, Span, fit, line, width,
 from openclaw_mem_tui.render.terms import has_words
 from openclaw_mem_tui.widgets.dialogs import Dialog, hints
 from openclaw_mem_tui.widgets.filter_line import FilterLine
-from openclaw_mem_tui.widgets.frames import markup
+from openclaw_mem_tui.widgets.frames import markup, rows_of
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
+from openclaw_mem_tui.widgets.lists import CursorList
+from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 
 class HelpRow(NamedTuple):
@@ -55,8 +57,8 @@ def _key_width(rows: Sequence[HelpRow]) -> int:
     return max(8, *map(fmt.width_of, (*keys, *alone, *(row.sign for row in rows if not row.action))))
 
 
-#: The most cells for several keys in one line: "ctrl+d ctrl+u", "tab shift+tab".
-_KEYS = 13
+#: The most cells for several keys in one line: "ctrl+d, ctrl+u", "tab, shift+tab".
+_KEYS = 14
 #: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
 _HEADED = 200
 #: From this width on, what to read is beside the keys.
@@ -82,7 +84,7 @@ def _help_rows(actions: Sequence[Action], places: Sequence[str], reading: Readin
     for one in sorted(actions, key=order):
         back = backs.get(one.id)
         signs = zip_longest(one.shown.split(), back.shown.split() if back else ())
-        sign = " ".join(key for pair in signs for key in pair if key)
+        sign = ", ".join(key for pair in signs for key in pair if key)
         if not one.back:
             row = HelpRow(sign, one.both or one.help, one.group, one.id)
             (after if one.group == "Lists" else before).append(row)
@@ -96,7 +98,7 @@ class HelpRows(WrappedTable[HelpRow]):
     def _matching(self) -> list[HelpRow]:
 
         def rest(row: HelpRow) -> list[bool]:  # F after f
-            return [self.wanted not in keys.split() for keys in (row.sign.lower(), row.sign)]
+            return [self.wanted not in re.split(", ?| ", keys) for keys in (row.sign.lower(), row.sign)]
 
         return sorted(super()._matching(), key=rest)
 
@@ -149,8 +151,9 @@ class HelpScreen(Dialog[str | None]):
     def _label(self) -> None:
         filtered = self._rows.filtered
         keys = hints(esc="clear") if filtered else hints(enter="run", f="filter", esc="close")
-        rows = f"{self._legend.size.height} of {len(self._legend.drawn)} rows"
-        legend = (rows, hints(J_K="scroll")) if self._legend.max_scroll_y > 0 else ()
+        shown = rows_of(self._legend)
+        legend = (f"legend {shown}", hints(J_K="scroll")) if shown else ()
+        self._box.border_title = fmt.join(("help", rows_of(self._rows)))
         self._box.border_subtitle = fmt.join((markup(filtered), keys, *legend))
         self._legend.changed()
 
@@ -159,6 +162,7 @@ class HelpScreen(Dialog[str | None]):
 
     def action_scroll_legend(self, lines: int) -> None:
         self._legend.scroll_relative(y=lines, animate=False)
+        self.call_after_refresh(self._label)
 
     def action_filter(self) -> None:
         self.query_one(FilterLine).open(self._rows)

@@ -260,7 +260,7 @@ class Pane(Lines):
     """Draws whatever function it was given last."""
 
     class Sized(Message):
-        """The pane has another size: how much of its text it shows is other than before."""
+        """The pane has another size, or was scrolled: it shows other rows than before."""
 
     def __init__(
         self, drawer: Drawer = nothing, *, id: str | None = None, classes: str | None = None
@@ -292,6 +292,11 @@ class Pane(Lines):
 
     def _bring_anchor_into_sight(self) -> None:
         self._scroll_from(self.scroll_offset.y)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self.post_message(self.Sized())
 
     def let_go(self) -> None:
         """The user scrolls: the pane stays there."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from rich.style import Style
@@ -20,15 +21,17 @@ T = TypeVar("T")
 
 
 class Rows(NamedTuple):
-    """Lines above the items, the lines of each item, and lines below all of them."""
+    """Lines above the items, the lines of each item, lines below all of them, and by the number of an item
+    the line between it and the one before."""
 
     head: Sequence[Line] = ()
     items: Sequence[Sequence[Line]] = ()
     foot: Sequence[Line] = ()
+    rules: Mapping[int, Line] = MappingProxyType({})
 
 
 #: Cells in which a row that is searched is drawn.
-_WIDE = 240
+WIDE = 240
 #: Draws all items, given the width and the number of the item under the cursor.
 Maker = Callable[[int, int], Rows]
 
@@ -80,7 +83,8 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         rows = self._maker(cells, self.cursor)
         lines = list(rows.head)
         spans = []
-        for item in rows.items:
+        for at, item in enumerate(rows.items):
+            lines += [rows.rules[at]] if at in rows.rules else []
             spans.append((len(lines), len(lines) + len(item)))
             lines.extend(item)
         self._spans = spans
@@ -264,7 +268,7 @@ class Table(CursorList, Generic[T]):
 
     def full_text(self, item: T) -> str:
         """All that a row says where there is room."""
-        return text_of(self._row(item, _WIDE, False))
+        return text_of(self._row(item, WIDE, False))
 
     def words_at(self, at: int) -> str:
         item = self._items[at]
@@ -304,47 +308,3 @@ class Table(CursorList, Generic[T]):
             return self._row(self._items[at], cells, at == self.cursor and self.has_focus)
 
         return Lazy(len(self._items), row)
-
-
-#: Draws lines above and below all items, given the width.
-Around = Callable[[int], tuple[Sequence[Line], Sequence[Line]]]
-
-
-class WrappedTable(Table[T]):
-    """A table of few rows that may take several lines each: all of them are drawn."""
-
-    DRAWS_ITEMS = True
-    _lines: Callable[[T, int, bool], Sequence[Line]]
-    _around: Around | None
-    draw = CursorList.draw
-
-    def show_wrapped(
-        self,
-        items: Sequence[T],
-        rows: Callable[[T, int, bool], Sequence[Line]],
-        around: Around | None = None,
-        head: Callable[[int], Line] | None = None,
-    ) -> None:
-        """As ``show_rows``, with all lines of an item."""
-        self._lines, self._around, self.head = rows, around, head
-        self.take(items, None)
-
-    def full_text(self, item: T) -> str:
-        return " ".join(map(text_of, self._lines(item, 4 * _WIDE, False)))
-
-    def spread(self) -> None:
-        items, rows, around = self._items, self._lines, self._around
-        if len(self._spans) != len(items):  # until they are drawn, the cursor moves by one line
-            self._spans = [(at, at + 1) for at in range(len(items))]
-
-        def make(cells: int, cursor: int) -> Rows:
-            head, foot = around(cells) if around is not None else ((), ())
-            made = [rows(item, cells, at == cursor and self.has_focus) for at, item in enumerate(items)]
-            return Rows(head, made, foot)
-
-        self.show(make)
-
-    def on_focus(self) -> None:
-        self.call_later(self.changed)  # the mark of the cursor, once it has the focus
-
-    on_blur = on_focus

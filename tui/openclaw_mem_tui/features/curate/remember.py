@@ -32,7 +32,7 @@ class RememberScreen(ScrolledDialog[str | None]):
         Binding("down", "scroll(3)", "scroll down", show=False),
         Binding("up", "scroll(-3)", "scroll up", show=False),
         *PAGES,
-        Binding("escape", "dismiss(None)", "close", show=False),
+        Binding("escape", "dismiss(None)", "cancel", show=False),
         Binding("tab", "switch", "switch between MEMORY.md and the daily log", show=False, priority=True),
     ]
 
@@ -49,7 +49,7 @@ class RememberScreen(ScrolledDialog[str | None]):
             text,
             Vertical(typed, text),
             "remember",
-            hints(enter="write", tab="other note", esc="close"),
+            hints(enter="write", tab="other note", esc="cancel"),
         )
 
     @property

@@ -77,7 +77,9 @@ def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -
     share, second = material.hidden_share, f" {material.searches_sentence}"
     hidden = f" · {never_shown(share, 'MEMORY.md')}" if share else ""
     second += hidden if fmt.width_of(second + hidden) <= cells else ""
-    lines = [first] if brief else [first, line((fmt.crop(second, cells), "dim"))]
+    shows = f": `{key('open_note')}` on it shows which" if second.endswith(hidden or " ") else ""
+    fits = fmt.width_of(second + shows) <= cells
+    lines = [first] if brief else [first, keyed(second + shows if fits else fmt.crop(second, cells))]
     lines += wrapped((Span(" "), *waits), cells - 1, 1) if waits else []
     for note in material.unread[:2]:
         lines += wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)[:2]
@@ -227,11 +229,10 @@ def file_detail(state: CurateState, file: FileUse | None, cells: int) -> list[Li
         say("decay", f"a daily log of {file.day}: temporal decay counts from there")
     else:
         say("decay", "evergreen: temporal decay does not apply")
-    say(
-        "searches",
-        fmt.count(file.searches, "search", "searches"),
-        " of the agent returned a part of this note",
+    number = (
+        fmt.count(file.searches, "agent search", "agent searches") if file.searches else "No agent search"
     )
+    say("searches", f"{number} returned this note")
     of_it = [recall for recall, _, _ in material.recalled.get(file.path, ())]
     for recall in list(dict.fromkeys(reversed(of_it)))[:5]:
         say("", (f"{recall.day}  ", "dim"), fmt.inert(recall.query))

@@ -27,7 +27,8 @@ from openclaw_mem_tui.widgets.dialogs import confirm, pick
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.frames import key_hint
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
+from openclaw_mem_tui.widgets.lists import CursorList, Table
+from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import FileUse, NoteCandidate, NoteEdit
@@ -46,7 +47,7 @@ READING: Reading = (
     ("MRR", "mean of 1 / rank of the first judged answer"),
 )
 _CANDIDATES = "Each proposal is a change of notes. Nothing is written without confirmation."
-_FILES = "The list has the notes, with how many of the agent's searches returned a part of each."
+_FILES = "The list shows the notes, with how many of the agent's searches returned a part of each."
 #: Seconds of quiet before an effect is measured.
 _QUIET_S = 0.25
 

@@ -48,7 +48,7 @@ class ChunksScreen(WorkbenchScreen):
         super().__init__(search)
         self.path = path
         self.pieces: Table[int] = Table(
-            "The list has the chunks of the file in reading order.", id="pieces", classes="listed"
+            "The list shows the chunks of the file in reading order.", id="pieces", classes="listed"
         )
         self.facts = Pane(id="piece", classes="pane")
         self.text = Pane(id="text", classes="pane")

@@ -25,7 +25,8 @@ from openclaw_mem_tui.widgets.dialogs import confirm
 from openclaw_mem_tui.widgets.edges import FRAME_S, KeyBar
 from openclaw_mem_tui.widgets.frames import key_hint, markup
 from openclaw_mem_tui.widgets.line_view import Brief, Pane
-from openclaw_mem_tui.widgets.lists import CursorList, Table, WrappedTable
+from openclaw_mem_tui.widgets.lists import CursorList, Table
+from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Event
@@ -51,11 +52,10 @@ _CHECKS = {"examine", "examine_deep"}
 _READING = {"rebuild", "verify", "repair", "prune"}
 #: Actions that a damaged index does not allow.
 _NOT_DAMAGED = {"sync_now", "verify", "rebuild", "prune"}
-
-_FILES = "The list has every file: indexed, waiting or excluded."
-_DOCTOR = "The list has the findings of the doctor, errors first, then its checks. A check changes nothing."
+_FILES = "The list shows every file: indexed, waiting or excluded."
+_DOCTOR = "The list shows the findings of the doctor, errors first, then its checks. A check changes nothing."
 _NO_FILE = "no file is selected"
-_EVENTS = "The list has the last syncs, rebuilds, fallbacks and failed searches; `openclaw-mem log` has all."
+_EVENTS = "The list shows the last syncs, rebuilds, fallbacks, failed searches; `openclaw-mem log` has all."
 
 
 class IndexScreen(ListScreen[IndexPresenter]):

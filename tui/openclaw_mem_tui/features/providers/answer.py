@@ -32,7 +32,9 @@ def last_query(view: View, rows: int, cells: int) -> list[Line]:
     screen, 0 where room is short: then only the results that differ, without the time of each step."""
     if not view.query.strip():
         return wrapped(
-            line(("No query yet. ", "strong"), (key("compare"), "key"), (" opens the search lab.", "dim")),
+            line(
+                ("The lab has no query now. ", "strong"), (key("compare"), "key"), (" opens the lab.", "dim")
+            ),
             cells,
         )
     details = Details(cells)

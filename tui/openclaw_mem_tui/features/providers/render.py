@@ -299,9 +299,8 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         mark = Span(" ! ", "warn") if trouble or chain.said == DAMAGED else Span(" ● ", "good")
         said = type(chain.said)(fmt.message(in_full(chain.said)))  # one that failed still says so
         start = reported(said or summary, mark, "" if said else "dim")
-        if view.shown_faults and not said:
-            asked = bool(view.query.strip())
-            then = "compares with the baseline" if asked else "asks for a query, which is searched with it"
+        if view.shown_faults and not said and not view.query.strip():
+            then = "asks for a query, which is searched with it"
             start = line((" · ", "dim"), *keyed(f"`{key('compare')}` {then}"))
     return brief(start, cells)
 

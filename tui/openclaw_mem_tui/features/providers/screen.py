@@ -20,7 +20,8 @@ from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render.spans import Line, Reading, wrapped
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
-from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
+from openclaw_mem_tui.widgets.lists import CursorList
+from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import ProviderState
@@ -41,7 +42,7 @@ READING: Reading = (
 )
 
 
-_CHAIN = "The list has them in the order of selection, BM25 last; data says where queries and notes go."
+_CHAIN = "The list shows them in the order of selection, BM25 last; data says where queries and notes go."
 _FAULTS = (
     "Faults are simulated: no request is sent for them, and nothing is recorded. Faults of qmd run a program "
     "that fails in that way."

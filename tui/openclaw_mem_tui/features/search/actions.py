@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from textual.widgets import Input
+
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.baseline import EDITED
@@ -63,8 +65,11 @@ class QueryActions(Lab):
         if query is None:
             self.search.say(otherwise)
         else:
-            self.query_line.value = query
+            with self.query_line.prevent(Input.Changed):
+                self.query_line.value = query
             self.query_line.cursor_position = len(query)
+            self.ask(query)
+            self.search.say(self.search.history.position)
 
     def action_history(self) -> None:
         history = self.search.history
@@ -213,7 +218,7 @@ class NoteActions(Lab):
             self.show_snippet()
             return
         transcript = row.source == "sessions"
-        preview.begin("get", "transcript" if transcript else "note", key_hint("get", "back to the snippet"))
+        preview.begin("get", "transcript" if transcript else "note", key_hint("get", "snippet"))
         if transcript:
             preview.show(lambda cells: render.transcript(candidate, marker, cells))
             return
@@ -247,7 +252,7 @@ class NoteActions(Lab):
             self.show_snippet()
             return
         title = f"rendered, lines {row.start_line}–{row.end_line}"
-        self.preview.begin("markdown", title, key_hint("render", "back to the snippet"))
+        self.preview.begin("markdown", title, key_hint("render", "snippet"))
         self.preview.show_markdown(candidate.text)
 
     def action_edit(self) -> None:

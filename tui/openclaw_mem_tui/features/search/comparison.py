@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 #: Stage of a row that the baseline returned and the shown run did not even find.
 GONE = "gone"
-#: What a score cut does where scores are made of ranks.
-UNCUT = "min score does not apply to ranks"
 
 
 class Compared(NamedTuple):
@@ -28,7 +26,7 @@ class Compared(NamedTuple):
     moved: int
     lost: tuple[Row, ...]
     new: tuple[Row, ...]
-    unit: str = "chunk"
+    unit: str = "result"
     why: str = ""
 
 
@@ -47,8 +45,8 @@ def compared(view: View) -> Compared | None:
         sum(1 for row in kept if ranks[key(row)] != row.outcome.rank),
         tuple(row for row in before if key(row) not in ranks),
         new,
-        "file" if view.baseline.by_file else "chunk",
-        UNCUT if _uncut(view.trace, view.baseline, new) else "",
+        "file" if view.baseline.by_file else "result",
+        uncut(view.trace) if _uncut(view.trace, view.baseline, new) else "",
     )
 
 
@@ -58,6 +56,12 @@ def _uncut(trace: Trace, baseline: Baseline, new: Sequence[Row]) -> bool:
     if cut is None or trace.cut is not None:
         return False
     return all(row is not None and row.outcome.stage == cut.name for row in before)
+
+
+def uncut(trace: Trace) -> str:
+    """That the min score is not applied, and which scores of ranks are the cause."""
+    alone = " and ".join(dict.fromkeys(lst.kind.title for lst in trace.lists))
+    return f"min score not applied ({'RRF' if trace.knobs.fusion == 'rrf' else f'{alone} alone'})"
 
 
 def _firsts(baseline: Baseline, trace: Trace) -> list[Row]:

@@ -183,7 +183,12 @@ def offer_export(lab: Lab) -> None:
         Choice("json", "JSON", "the trace of openclaw-mem search QUERY --explain --json", "j"),
         Choice("markdown", "Markdown", "a report: stages, results, what was dropped and why", "m"),
         Choice("svg", "SVG", "this screen as a picture", "s"),
-        Choice("config", "Configuration", f"knobs to paste into openclaw.json, also copied ({changes})", "c"),
+        Choice(
+            "config",
+            "Configuration",
+            f"knobs to paste into openclaw.json, also to the clipboard ({changes})",
+            "c",
+        ),
     ]
 
     def export(picked: str) -> None:
@@ -193,6 +198,6 @@ def offer_export(lab: Lab) -> None:
         text = svg if picked == "svg" else _MAKERS[picked](view)
         if picked == "config":
             app.copy_to_clipboard(text)
-        save(search, picked, text, "copied; " * (picked == "config"))
+        save(search, picked, text, "sent to the terminal's clipboard; " * (picked == "config"))
 
     pick(lab, "export", lambda _: choices, export)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -41,6 +42,12 @@ class History:
 
     def next(self) -> str | None:
         return None if self._at is None else self._step(self._at + 1)
+
+    @property
+    def position(self) -> str:
+        """Where it is at, of how many."""
+        at = len(self.queries) - 1 if self._at is None else self._at
+        return f"query {at + 1:,} of {len(self.queries):,}"
 
     def _step(self, at: int) -> str | None:
         if not 0 <= at < len(self.queries):
@@ -85,14 +92,17 @@ class Steps:
 
     @staticmethod
     def _move(source: list[Tried], target: list[Tried], now: Tried) -> Tried | None:
-        if not source:
-            return None
-        target.append(now)
-        return source.pop()
+        while source:
+            if (step := source.pop()) != now:  # else that is as it was already
+                target.append(now)
+                return step
+        return None
 
-    def clear(self) -> None:
-        self.done.clear()
-        self.undone.clear()
+    def forget_knobs(self, now: Tried) -> None:
+        """Other knobs were set than by a step: what the steps changed of faults can still be undone."""
+        for steps in (self.done, self.undone):
+            of_faults = [Tried(now.knobs, step.faults) for step in steps]
+            steps[:] = [step for step, after in pairwise([*of_faults, now]) if step != after]
 
 
 def holding(text: str, items: Iterable[str], keys: Mapping[str, str] = MappingProxyType({})) -> list[str]:
@@ -106,7 +116,7 @@ def holding(text: str, items: Iterable[str], keys: Mapping[str, str] = MappingPr
     found = []
     for order, item in enumerate(items):
         low = item.lower().replace("_", " ")
-        if typed in keys.get(item, "").split():
+        if typed in keys.get(item, "").split(", "):
             found.append((0, order, item))
         elif starts.search(low):
             found.append((1, order, item))

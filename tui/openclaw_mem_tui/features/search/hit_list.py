@@ -11,7 +11,6 @@ from rich.style import Style
 from textual import events
 
 from openclaw_mem_engine import api
-from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.baseline import same_lines
 from openclaw_mem_tui.features.search.lessons import taught
 from openclaw_mem_tui.features.search.render import funnel, groups, hits, legend
@@ -23,7 +22,7 @@ from openclaw_mem_tui.render.spans import Line, Span, clauses, fit, text_of
 from openclaw_mem_tui.render.terms import Marker, has_words
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.filter_line import FilterLine
-from openclaw_mem_tui.widgets.frames import key_hint, markup
+from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.lazy import Lazy
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
@@ -39,7 +38,7 @@ class HitList(CursorList):
     """Keeps the cursor on its chunk while knobs move, and goes to the first hit for a new query. The titles
     of the columns stay on top while rows scroll under them."""
 
-    HELP = "The list has the returned chunks, best first, and below the rule the others, with the reason."
+    HELP = "The list shows the returned chunks, best first, and below the rule the others, with the reason."
     CAN_FILTER, DRAWS_ITEMS = True, False
 
     def __init__(self, search: SearchPresenter) -> None:
@@ -112,24 +111,23 @@ class HitList(CursorList):
         made = list[str]()
         if isinstance(self.screen, WorkbenchScreen) and self.screen.narrow:
             made, room = self._run_in_short(room)
+        if self._is_low and made:  # with the title, three texts are enough for one edge
+            return [*above, *made][:2]
         for text in (*above, *legend.pairs(self._plan.numbers)):
             room -= fmt.width_of(text) + 3
             made += [text] * (room >= 0)
         return made
 
     def _run_in_short(self, room: int) -> tuple[list[str], int]:
-        """How many knobs are changed, and the baseline, unless a lesson names them; and the room left."""
+        """How many knobs are changed, unless a lesson names them, and the baseline; and the room left."""
         view, made = self.view, list[str]()
-        if view is None or taught(self._search):
+        if view is None:
             return made, room
         names = [f"baseline {name}" for name in baseline_names(view)]
-        if many := len(view.knobs.changed_names(view.defaults)):
-            said, keys = fmt.count(many, "change"), f" · {key('reset_all')} reset all"
-            # The name of the baseline matters more than a key that is in the help, too.
-            needed = sum(fmt.width_of(text) + 3 for text in (said, keys, *names[-1:]))
-            fits = needed <= room + 3 and not view.shown_faults
-            made.append(said + (f" · {key_hint('reset_all', 'reset all')}" if fits else ""))
-            room -= fmt.width_of(said + keys * fits) + 3
+        many = 0 if taught(self._search) else len(view.knobs.changed_names(view.defaults))
+        if many:
+            made.append(fmt.count(many, "change"))
+            room -= fmt.width_of(made[0]) + 3
         for said in [name for name in names if fmt.width_of(name) + 3 <= room][:1]:
             made.append(markup(said))
             room -= fmt.width_of(said) + 3

@@ -20,7 +20,7 @@ from openclaw_mem_tui.widgets.lists import Table
 class KnobPanel(Table[str]):
     """The names of all knobs; the selected one moves with left and right."""
 
-    HELP = "The list has every ranking knob. Values that are not as configured are bold."
+    HELP = "The list shows every ranking knob. Values that are not as configured are bold."
     BINDINGS = bindings("knobs")  # type: ignore[assignment]
 
     @dataclass

@@ -15,6 +15,7 @@ from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
 from openclaw_mem_tui.features.search.render.knobs import hint
 from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
@@ -66,6 +67,13 @@ class Lab(WorkbenchScreen):
         self.draw_keys()
         self.run_in(self.search.sync.watch, "watch")
         self.run_in(self.search.sync.check_file, "check")
+
+    def ask(self, query: str) -> None:
+        """Ask this after a quiet moment; what is asked no more is not searched."""
+        if self.search.ask(query):
+            self.search_soon()
+        else:
+            self.workers.cancel_group(self, "search")
 
     def search_soon(self, delay: float = DEBOUNCE) -> None:
         """Search after ``delay`` seconds of quiet; a search that runs for something older is cancelled."""
@@ -143,7 +151,8 @@ class Lab(WorkbenchScreen):
         return self.search.view.trace is not None
 
     def label_hits(self) -> None:
-        said = " · ".join((*self.hits.said, key_hint("columns", f"columns: {self.hits.mode}")))
+        facts, columns = self.hits.said, key_hint("columns", f"columns: {self.hits.mode}")
+        said = fmt.join((*facts, *([] if self.low and facts[1:] else [columns])))
         self.label(self.hits, subtitle=said if self.search.view.trace is not None else "")
 
     @on(CursorList.Moved, "#hits")
@@ -165,7 +174,9 @@ class Lab(WorkbenchScreen):
 
     def on_pane_sized(self) -> None:
         if self.is_attached:
-            self.label(self.waterfall, subtitle=more(self.waterfall, self.lower_pane is self.waterfall))
+            lower, shown = self.lower_pane, self.preview
+            self.label(self.waterfall, subtitle=more(self.waterfall, lower is self.waterfall))
+            self.label(shown, subtitle=more(shown, lower is shown, shown.subtitle))
 
     @property
     def knobs_open(self) -> bool:

@@ -12,7 +12,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.render.above import in_full, in_short
 from openclaw_mem_tui.features.search.render.funnel import strip
-from openclaw_mem_tui.features.search.render.knobs import changed_words
+from openclaw_mem_tui.features.search.render.knobs import changed_words, knob_value
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, cut, fit, line, width
@@ -118,9 +118,20 @@ def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bo
 def lesson_lines(guide: Guide, number: int, view: View, cells: int) -> list[Line]:
     """Title and text of a lesson; one that needs more than ``MOST_LINES`` ends with the key that shows it."""
     shown = lesson_text(guide[number], max(20, min(cells - 1, 140)))
+    more = also_set(guide[number], view)
+    if shown and more and width(shown[-1]) + width(more) < cells:
+        shown[-1] = (*shown[-1], *more)
     if len(shown) > MOST_LINES - 1:
         shown[MOST_LINES - 2 :] = [cut(shown[MOST_LINES - 2], cells - 1)]
     return [lesson_title(guide, number, view, cells), *shown]
+
+
+def also_set(lesson: SuggestedQuery, view: View) -> Line:
+    """The knobs that the lesson has set for both of its runs, which its text need not name."""
+    names = set(view.knobs.changed_names(view.defaults)) if _is_taught(view, lesson) else set[str]()
+    both = sorted(names - set(view.knobs.changed_names(view.baseline_knobs)))
+    said = ", ".join(knob_value(name, view.knobs) for name in both)
+    return line((f" Also set for this lesson: {said}." if said else "", "dim"))
 
 
 def lesson_text(lesson: SuggestedQuery, cells: int) -> list[Line]:

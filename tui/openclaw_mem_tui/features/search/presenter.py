@@ -295,8 +295,8 @@ class SearchPresenter(Presenter[View]):
         if asked not in (None, view.query):  # the knobs of a lesson are for its query alone
             knobs, lesson = view.knobs, None
         self.lesson_at = lesson
-        self.steps.clear()
         self._show(replace(view, knobs=knobs))
+        self.steps.forget_knobs(self.view.tried)
         await self.sync.read_status()
         return True
 
@@ -335,7 +335,7 @@ class SearchPresenter(Presenter[View]):
         except UsageError as error:
             self.trouble(str(error))
             return False
-        self.steps.clear()
+        self.steps.forget_knobs(view.tried)
         self.lesson_at = self._last_lesson = number
         self._show(view)
         self.history.add(view.query)

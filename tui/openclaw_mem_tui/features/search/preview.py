@@ -20,7 +20,7 @@ from openclaw_mem_tui.render.spans import Line, Span
 from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.frames import key_hint, markup
-from openclaw_mem_tui.widgets.line_view import Pane, nothing
+from openclaw_mem_tui.widgets.line_view import Anchor, Drawer, Pane, nothing
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Pool, Result, Row
@@ -29,7 +29,7 @@ Kind = Literal["snippet", "get", "markdown"]
 
 _LARGEST_RENDERED = 20_000
 #: Lines of the waterfall and its frame, as in the stylesheet, and most of them without many lists.
-_USUAL, _MOST = 10, 13
+_USUAL, _MOST = 10, 15
 
 #: Before the role of a span that is a style of Rich.
 _RICH = "rich "
@@ -107,6 +107,8 @@ class Preview(Pane, can_focus=True):
         super().__init__(id="preview", classes="pane")
         self.kind: Kind = "snippet"
         self.citations: Citations | None = None
+        #: What the lower edge of its frame says beside the rows in sight.
+        self.subtitle = ""
         #: The query and the line of a note that was asked about: its chunk opens on that line.
         self.asked: tuple[str, Expected] | None = None
         #: What the snippet was drawn for, and the pool that it is from.
@@ -146,6 +148,10 @@ class Preview(Pane, can_focus=True):
         at = partial(render.position, number=line)
         self.show(lambda cells: render.snippet(view, row, text, marker, cells), at)
 
+    def show(self, drawer: Drawer, anchor: Anchor | None = None, first: Anchor | None = None) -> None:
+        super().show(drawer, anchor, first)
+        self.call_after_refresh(self.post_message, self.Sized())  # the frame says which rows are in sight
+
     def _asked_line(self, view: View, row: Row | None) -> int | None:
         """The line that was asked about, where this is the answer to the same query and its row."""
         if self.asked is None or row is None:
@@ -156,11 +162,11 @@ class Preview(Pane, can_focus=True):
 
     def begin(self, kind: Kind, title: str, subtitle: str) -> None:
         """Something else is shown from now on."""
-        self.kind = kind
+        self.kind, self.subtitle = kind, subtitle
         screen = self.screen
         assert isinstance(screen, WorkbenchScreen)
         screen.draw_keys()
-        screen.label(self, title, subtitle)
+        screen.label(self, title)
 
     def allow_focus(self) -> bool:
         """Only where there is something to scroll: keys that do nothing are of no use."""

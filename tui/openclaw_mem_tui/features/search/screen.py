@@ -212,10 +212,7 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
 
     @on(Input.Changed, "#query")
     def _typed(self, event: Input.Changed) -> None:
-        if self.search.ask(event.value):
-            self.search_soon()
-        else:
-            self.workers.cancel_group(self, "search")
+        self.ask(event.value)
 
     @on(CursorList.Chosen, "#hits")
     async def _chosen(self) -> None:

@@ -65,6 +65,10 @@ def _bars(session: Session, start: float, end: float, rows: int, width: int, gut
     if limit > 0:  # a count next to the threshold is not rounded to the other side of it
         known = zip(counts, levels, strict=True)
         levels = [max(n, middle + 1) if (count or 0) >= limit else min(n, middle) for count, n in known]
+    # Of two peaks with different numbers the higher one is higher, if they would round to one height.
+    peak = max((count or 0 for count in counts), default=0)
+    second = max((n for n, count in zip(levels, counts, strict=True) if count != peak), default=0)
+    levels = [n + (count == peak and second == n < rows * 8) for n, count in zip(levels, counts, strict=True)]
     within = (one for one in session.moments if one.is_missed and start <= one.at <= end)
     missed = {_column(one, start, end, width) for one in within}
     made = []

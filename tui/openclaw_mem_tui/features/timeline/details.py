@@ -44,6 +44,7 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
         say("why", fmt.message(moment.why))
     if moment.is_missed:
         say("effect", ("anything said since the last flush that is in no note may be lost", "warn"))
+        say("next", *keyed(f"compare the summary with the notes; `{key('remember')}` adds a missing fact"))
     if moment.kind == "compaction" and session is not None:
         _say_kept(details, state, moment, session)
     if moment.tokens is not None:

@@ -226,7 +226,7 @@ def day_row(row: FileDay, cells: int, selected: bool) -> Line:
     """Day, file, and lines written and removed."""
     removed = f", {row.removed:,} removed" if row.removed else ""
     known = row.added or row.removed
-    change = f"{fmt.count(row.added, 'line')}{removed}" if known else fmt.count(row.writes, "write")
+    change = f"{fmt.count(row.added, 'line')}{removed}" if known else "lines unknown"
     path = max(4, cells - 14 - len(change) - 2)
     return line(
         fmt.POINTER[selected],

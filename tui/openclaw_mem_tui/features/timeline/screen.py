@@ -38,13 +38,13 @@ READING: Reading = (
     ("! skipped", "was due and did not run; the details show the reason"),
     ("▼", "a compaction; ✗ MISSED: without a flush before it"),
     ("◆ + ?", "snapshot, write, the agent's own search"),
-    ("→ ?", "tokens after the compaction are not known: no response follows"),
+    ("→ size", "tokens after the compaction are not known: no response follows"),
     ("~", "estimated from the length of the transcript"),
     ("2025-12-10", "a day of another year than the newest event; the details have the time"),
 )
-_SESSIONS = "The list has the sessions, the latest first, with their tokens against the flush threshold."
-_EVENTS = "The list has what happened, the newest first."
-_DAYS = "The list has memory files by day, with the lines that were written and removed."
+_SESSIONS = "The list shows the sessions, the latest first, with their tokens against the flush threshold."
+_EVENTS = "The list shows what happened, the newest first."
+_DAYS = "The list shows memory files by day, with the lines that were written and removed."
 #: With fewer lines one column has no room for chart and details both; up to the other, for a small chart.
 _LOW, _SLIM = 20, 22
 #: Seconds of quiet before a difference is read.
@@ -121,7 +121,8 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         self.fill(self.days, "files by day", state.days, render.day_row, head=render.day_head)
         chosen = fmt.crop(fmt.inert(state.chosen.name), 22) if state.chosen is not None else "all"
         hints = key_hint("kinds", f"events: {state.group}"), key_hint("this_session", f"session: {chosen}")
-        self.label(self.events, subtitle=fmt.join(hints))
+        # One edge is for two facts beside the title.
+        self.label(self.events, subtitle=fmt.join(hints[: 1 if self.low and state.chosen is None else 2]))
         self.draw_selected()
 
     def status_at(self, cells: int) -> Line:
@@ -153,7 +154,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
             ]
         )
         limit = session.flush_threshold if session is not None else 0
-        line = f"[$warning]┄[/] flush threshold {limit:,}" if limit > 0 else ""
+        line = f"[$warning]┄[/] flush threshold {limit:,}" if limit > 0 and not self.low else ""
         zoom = key_hint("zoom", f"zoom: {state.zoom}")
         self.label(chart, markup(charts.title(session, moment is not None)), fmt.join((line, zoom)))
         write = details.first_write(moment)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from openclaw_mem_engine.api import Change, Knobs, Step, WhyNot, knob_words
 from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
@@ -82,11 +84,11 @@ def _note(mark: str, text: str, cells: int) -> list[Line]:
 
 
 def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> list[Line]:
-    """One change of knobs, the rank that it gives, how many other results come and go, and what its knobs do;
-    of the ``selected`` one also which results those are, of another one those that go, where its last line
-    has room."""
+    """One change of knobs, the rank that it gives, and how many other results come and go; of the
+    ``selected`` one also what its knobs do, and which results those are, of another one those that go, where
+    its last line has room."""
     mark = Span(*fmt.POINTER[selected])
-    text = setting(change, knobs) + change.mark
+    text = setting(change, knobs)
     effect = fmt.join((fmt.numbers(change.effect), change.since))
     how = sentence(change.how) if change.how else ""
     rank = (f"rank {change.rank}", "warn" if how else "good")
@@ -98,14 +100,28 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     # And so do the effects: beside the ranks, or all of them below.
     beside = cells >= _BESIDE and width(said) + fmt.width_of(effect) + 2 < cells
     made.append(line(*said, (f"  {effect}" * beside, "dim")))
-    below = " ".join(filter(None, (effect * (not beside), f"({sentence(change.says)})")))
-    made += balanced(line(mark, "  ", (below, "dim"), (how and f" · {how}", "warn")), cells - 1, 4)
+    if how or not beside:
+        below = line(
+            (effect * (not beside), "dim"), (" · " * (not beside and bool(how)), "dim"), (how, "warn")
+        )
+        made += balanced(line(mark, "  ", *below), cells - 1, 4)
+    if selected:
+        alone = f"{knob_words(*change.set)}: " if len(change.set) == 1 else ""  # several are named there
+        made += wrapped(line(mark, "  ", (alone + sentence(change.says), "dim")), cells - 1, 4)
     for text in _others(change) if selected else ():
         made += wrapped(line(mark, "  ", (text, "dim")), cells - 1, 4)
     if change.lost and not selected:
         named = line(*made[-1], (f" · {_others(change)[0]}", "dim"))
         made[-1] = named if width(named) < cells else made[-1]
     return made
+
+
+def rules(changes: Sequence[Change], cells: int) -> dict[int, Line]:
+    """The line above the first change that the agent cannot be configured with; they are the last ones."""
+    first = next((at for at, change in enumerate(changes) if change.mark), None)
+    head = "── only in openclaw-mem: OpenClaw has no such setting "
+    text = fmt.crop(head + "─" * (cells - 1 - len(head)), cells - 1)
+    return {} if first is None else {first: line((text, "faint"))}
 
 
 def setting(change: Change, knobs: Knobs) -> str:

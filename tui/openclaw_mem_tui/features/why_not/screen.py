@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from openclaw_mem_engine.api import (
-    ONLY_HERE_MEANS,
     Change,
     Excerpt,
     Expected,
@@ -34,7 +33,8 @@ from openclaw_mem_tui.render.terms import Marker
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.frames import more
 from openclaw_mem_tui.widgets.line_view import Brief, Lines, Pane, nothing
-from openclaw_mem_tui.widgets.lists import CursorList, WrappedTable
+from openclaw_mem_tui.widgets.lists import CursorList
+from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 READING: Reading = (
     ("✓ ✗", "a step that the passage passed; the step that drops it"),
@@ -44,7 +44,7 @@ READING: Reading = (
     ("adds", "other results that the change also returns"),
     ("removes", "results that the change no longer returns"),
     ("works by", "the rule that returns it, where its own score does not"),
-    (ONLY_HERE_MEANS[0], "OpenClaw has no such setting: only openclaw-mem ranks so"),
+    ("only in", "a change below this line ranks so in openclaw-mem alone: OpenClaw has no such setting"),
     ("note", "a change of the text, not of a knob"),
 )
 
@@ -77,7 +77,7 @@ class WhyNotScreen(WorkbenchScreen):
         super().__init__(search)
         self.passage, self._tune, self._chunk_id = passage, tune, chunk_id
         self.changes: WrappedTable[Change] = WrappedTable(
-            "The list has the smallest change of each knob that returns the passage.",
+            "The list shows the smallest change of each knob that returns the passage.",
             id="changes",
             classes="listed",
         )
@@ -171,9 +171,10 @@ class WhyNotScreen(WorkbenchScreen):
             steps.show(lambda cells: render.walk(answer.steps, cells, room))
             self.call_after_refresh(steps.scroll_end, animate=False)  # to the first no
             self.changes.show_wrapped(
-                answer.changes,
+                sorted(answer.changes, key=lambda change: bool(change.mark)),
                 partial(render.change_lines, self._knobs),
                 partial(render.around_changes, answer),
+                rules=render.rules,
             )
             self.draw_keys()  # those of a change
         self.call_after_refresh(self._fit)
@@ -185,8 +186,7 @@ class WhyNotScreen(WorkbenchScreen):
         return preview.passage(self._text, self.passage.line, Marker.of(self.search.view.pool), cells)
 
     def _fit(self) -> None:
-        """Show the passage, its frame and a line of it at least, where all lines of the others are shown; and
-        say it where the changes have more lines than are shown."""
+        """Show the passage, its frame and a line of it at least, where all lines of the others are shown."""
         if not self.is_current:
             return  # closed meanwhile, or covered: it is drawn again when it is shown again
         above = sum(len(self.query_one(name, Pane).drawn) for name in ("#asked", "#notes", "#walk"))
@@ -194,8 +194,6 @@ class WhyNotScreen(WorkbenchScreen):
         frame = self.changes.gutter.height
         left = self.size.height - edges - above - len(self.changes.drawn) - 2 * frame
         self.set_class(left > frame, "-passage")
-        marked = self.answer is not None and any(change.mark for change in self.answer.changes)
-        self.label(self.changes, subtitle=ONLY_HERE_MEANS * marked)
         self.call_after_refresh(self.on_pane_sized)
 
     def on_pane_sized(self) -> None:

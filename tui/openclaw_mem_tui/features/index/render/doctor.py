@@ -43,6 +43,8 @@ def file_of(finding: Finding, rows: Sequence[FileRow]) -> FileRow | None:
     return next((by_path[path] for path in named(finding) if path in by_path), None)
 
 
+#: Findings on what the screen of the chunks marks line by line.
+_OF_CHUNKS = ("never-shown",)
 #: A row of the list: a finding, a check that failed, or all without findings.
 Item: TypeAlias = Finding | Check | tuple[Check, ...]
 
@@ -84,8 +86,11 @@ def _cut(text: Line, end: Line, cells: int) -> list[Line]:
 
 
 def _repair(finding: Finding) -> Line:
-    """``F repair``, as at the bottom of the screen; the key stays with its word when the line is wrapped."""
+    """``F repair``, as at the bottom of the screen; the key stays with its word when the line is wrapped. Of
+    what the screen of the chunks marks, the key that opens that."""
     name = action_of(finding)
+    if not name and finding.code in _OF_CHUNKS:
+        return line("  ", (key_of("chunks"), "key"), ("\xa0open", "dim"))
     return line("  ", (key_of(name), "key"), (f"\xa0{action(name).footer}", "dim")) if name else ()
 
 
@@ -93,8 +98,14 @@ def _short(finding: Finding) -> Line:
     """The first sentence, which of an info ends with what it is about; the pane beside has all of it."""
     first, more, _ = fmt.message_here(finding.text).partition(". ")
     if finding.severity == "info" and finding.evidence:
-        return line(f"{first.removesuffix('.')}: ", (", ".join(map(fmt.inert, finding.evidence)), "dim"))
+        return line(f"{first.removesuffix('.')}: ", (", ".join(map(_named, finding.evidence)), "dim"))
     return line(f"{first}." if more else first)
+
+
+def _named(evidence: str) -> str:
+    """``memory/shared.md (a link)``: a path and its reason in short."""
+    path, _, why = fmt.inert(evidence).partition(": ")
+    return f"{path} ({why.partition(';')[0].removeprefix('is ')})" if why else path
 
 
 def item_detail(item: Item | None, cells: int) -> list[Line]:

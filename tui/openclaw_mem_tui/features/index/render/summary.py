@@ -52,9 +52,9 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
     return [spread(line((f" {label:{_LABEL}}", "dim"), *start), end, cells) for label, start, end in rows]
 
 
-def _sync() -> Line:
+def _sync(does: str = "syncs") -> Line:
     """The key that syncs, behind what it would sync."""
-    return line(("(", "warn"), (key("sync_now"), "key"), (")", "warn"))
+    return keyed(f"; `{key('sync_now')}` {does}", "warn")
 
 
 def _fitting(parts: Line, cells: int) -> Line:
@@ -111,7 +111,7 @@ def _lacking(overview: Overview) -> Line:
     if overview.freshness.state != "partial" or not known or own >= overview.counts.chunks:
         return ()
     chunks = fmt.count(overview.counts.chunks - own, "chunk")
-    return keyed(f"{chunks} without vector (`{key('sync_now')}`)", "warn")
+    return line((f"{chunks} without vector", "warn"), *_sync("embeds"))
 
 
 def _built(overview: Overview) -> Line:
@@ -131,7 +131,7 @@ def _agrees(overview: Overview) -> Line:
         return ()
     if not overview.differences:
         return line((" = ", "good"), ("matches the configuration", "dim"))
-    return line((" ≠ ", "bad"), ("built with other settings: a sync rebuilds it ", "warn"), *_sync(), " ")
+    return line((" ≠ ", "bad"), ("built with other settings", "warn"), *_sync("rebuilds it"), " ")
 
 
 def _unsure(state: IndexState, activity: Activity) -> Line:
@@ -177,7 +177,7 @@ def _in_short(state: IndexState, overview: Overview, cells: int) -> Line:
     parts = [
         _errors(state),
         _lacking(overview) or line((freshness, role)),
-        line((f"{waiting:,} to sync ", "warn"), *_sync()) if waiting else (),
+        line((key("sync_now"), "key"), (f" syncs {waiting:,}", "warn")) if waiting else (),
         line((f"{out:,} excluded", "dim")) if out else (),
         _warnings(state),
     ]
@@ -203,7 +203,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
         if fresh.emptied:
             why = line(", kept (", (key("prune"), "key"), f" drops it): {cause(fresh.emptied)}")
         elif waiting:
-            why = line(f": {fmt.count(waiting, 'file')} to sync ", *_sync())
+            why = line(f": {fmt.count(waiting, 'file')} to sync", *_sync())
         elif overview.differences:
             why = line(f": {'; '.join(map(fmt.inert, overview.differences))}")
     excluded = line((f"{fmt.count(out, 'file')} excluded", "dim")) if out else ()

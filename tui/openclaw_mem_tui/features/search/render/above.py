@@ -6,15 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.comparison import Compared, answered_by, compared
-from openclaw_mem_tui.features.search.render.funnel import funnel, in_words
+from openclaw_mem_tui.features.search.render.funnel import funnel, in_words, next_keys
 from openclaw_mem_tui.features.search.render.knobs import knob_value
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, balanced, brief, cut, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, balanced, brief, clauses, cut, fit, line, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Fate, Trace
@@ -67,11 +68,17 @@ def _lost(view: View) -> str:
 
 def numbers(view: View, cells: int, most: int = 2, baseline: bool = True) -> list[Line]:
     """How many chunks each stage let through, with the ``baseline``, and in ``most`` lines what another
-    setting would add to an answer of at most one result."""
-    if view.trace is None:
+    setting would add to an answer of at most one result, and which keys go on."""
+    trace = view.trace
+    if trace is None:
         return []
-    stages = _beside("stages", cells, lambda room: [funnel(view, room, baseline)])
-    return [*stages, *(_rescue(view.trace, cells, most) if len(view.trace.results) < 2 else ())]
+    made = _beside("stages", cells, lambda room: [funnel(view, room, baseline)])
+    # A baseline with another rescue shows what that adds.
+    if len(trace.results) < 2 and "keyword_rescue" not in view.knobs.changes_from(view.baseline_knobs):
+        made += _rescue(trace, cells, most)
+    if keys := next_keys(view) if most else ():
+        made += _beside("next", cells, lambda room: [clauses(keys, room - 1) or fit(keys, room - 1)])
+    return made
 
 
 def _rescue(trace: Trace, cells: int, most: int) -> list[Line]:
@@ -91,16 +98,24 @@ def in_full(view: View, cells: int) -> list[Line]:
 
 
 def _sentence(clauses: Sequence[str], role: str, cells: int, most: int) -> list[Line]:
-    """The last parts are left out, whole, where the others then take one line: two clauses at least, where
-    there may be more lines; unless all is asked for."""
+    """Parts are left out, whole, where the others then take one line: those at the end, two clauses at least
+    staying where there may be more lines, and of these clauses the ones that there is no room for; unless all
+    is asked for."""
     whole = [fmt.numbers(fmt.inert(clause, 1_000)) for clause in clauses]
     text, least = "; ".join(whole), len("; ".join(whole[:2])) if most > 1 else 0
-    ends = [part.start() for part in re.finditer(r"[;,] |$", text)][::-1] if most < _ALL else ()
-    for end in (end for end in ends if end >= least):
-        said = line(" ", (text[:end], role))
-        shown = said if end == len(text) else cut(said, cells - 1)
-        if width(shown) < cells and shown[: len(said)] == said:
-            return [shown]
+    ends = [part.start() for part in re.finditer(r"[;,] | \(|$", text)][::-1] if most < _ALL else ()
+
+    def in_one_line(some: str) -> Line:
+        said = line(" ", (some, role))
+        shown = said if some == text else cut(said, cells - 1)
+        return shown if width(shown) < cells and shown[: len(said)] == said else ()
+
+    for end in (end for end in ends if end >= least and in_one_line(text[:end])):
+        kept = text[:end]
+        starts = accumulate((len(clause) + 2 for clause in whole), initial=0)
+        for clause in (clause for clause, start in zip(whole, starts, strict=False) if start > end):
+            kept = longer if in_one_line(longer := f"{kept}; {clause}") else kept
+        return [in_one_line(kept)]
     said = line(" ", (text, role))
     made = balanced(said, cells - 1, 1)
     if len(made) > most:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import usual_knobs
 from openclaw_mem_tui.bindings import reach
+from openclaw_mem_tui.features.search.comparison import uncut
 from openclaw_mem_tui.features.search.render.groups import packs
 from openclaw_mem_tui.features.search.render.knobs import changed_words, knob_value
 from openclaw_mem_tui.features.search.state import View
@@ -28,8 +29,7 @@ def funnel(view: View, cells: int, baseline: bool = True) -> Line:
     if trace is None:
         return ()
     names = baseline_names(view) if baseline else []
-    role = "accent" if view.pin or view.pool_faults else ""
-    ends = [line(("baseline ", "dim"), (name, role), " ") for name in names]
+    ends = [line(("baseline ", "dim"), name, " ") for name in names]
     # All that the other numbers imply is left out before what distinguishes the baseline, but no stage is.
     tried = [(end, less) for end in ends or [()] for less in range(3)]
     for end, less in (*tried, *((end, 3) for end in (*ends, ()))):
@@ -85,7 +85,7 @@ def _parts(trace: Trace, less: int) -> list[Span]:
         elif stage.kind in omitted or (less > 2 and stage.kind == "order" and stage.name not in drops):
             text = ()
         else:
-            text = _stage(stage, less > 0)
+            text = _stage(trace, stage, less > 0)
         if text and parts:
             parts.append(Span(" + " if stage.kind == "list" else " → ", "faint"))
         parts.extend(text)
@@ -99,7 +99,7 @@ def _space(stage: Stage, compact: bool) -> Line:
     return line((f"({fmt.crop(fmt.inert(space), 12 if compact else 34)}) ", "warn")) if space else ()
 
 
-def _stage(stage: Stage, compact: bool) -> Line:
+def _stage(trace: Trace, stage: Stage, compact: bool) -> Line:
     """What a stage did; empty where it dropped nothing, or nothing came that far."""
     if stage.kind == "list":
         return line((f"{stage.label} ", "dim"), *_space(stage, compact), str(stage.left))
@@ -116,7 +116,8 @@ def _stage(stage: Stage, compact: bool) -> Line:
         return line((f"{stage.label} ", "dim"), (f"keeps {stage.changed}", "warn")) if stage.changed else ()
     label = stage.name.replace("_", " ") if stage.kind == "cut" else stage.label
     if stage.note:
-        return line((f"{label} ", "dim"), (f"does not apply{'' if compact else ' to ranks'}", "faint"))
+        why = "not applied" if compact else uncut(trace).removeprefix(f"{label} ")
+        return line((f"{label} ", "dim"), (why, "faint"))
     limit = f" {fmt.setting(stage.limit or 0.0)}" if stage.kind == "cut" and not compact else ""
     if stage.kind == "count":
         limit = f" {stage.limit:g}"
@@ -182,7 +183,7 @@ def strip(
         shown.append(part(f"MMR lambda {fmt.score(knobs.mmr_lambda, 2)}", "mmr_lambda"))
     cuts = trace is None or trace.cut is not None or not trace.of_kind("cut")
     if cuts or knobs.min_score != defaults.min_score:
-        idle = "" if cuts or not knobs.min_score else " does not apply"
+        idle = "" if cuts or not knobs.min_score else " not applied"
         shown.append(part(f"min score {fmt.setting(knobs.min_score)}{idle}", "min_score"))
     # Where they make the same number, a change of them is not seen here.
     same = defaults if knobs.candidates == defaults.candidates else knobs
@@ -203,6 +204,8 @@ def strip(
         end = line((fmt.count(len(changes), "lesson change" if taught else "change"), "accent"))
     label = Span(f"{'profile':<9}", "dim", "knob('profile')")
 
+    every = len(shown)
+
     def fits() -> bool:
         return width([label, *shown, *end, *rest]) + 3 * len(shown) + 1 <= cells
 
@@ -214,13 +217,19 @@ def strip(
         shown[0] = shown[0]._replace(
             text=f"{knobs.profile}, {fmt.count(len(with_unnamed.changed_names(original)), 'change')}"
         )
+    keys, rest = rest, rest * fits()  # which are in the help, too
+    rest = rest if fits() else keys
     for span in [span for span in shown[1:] if span.role == "dim"]:
         if not fits():
             shown.remove(span)
     if changes and not fits():  # all are changes: the last ones are left to a key that lists them
         end = (*end, *line((", ", "faint"), (reach("messages"), "key"), (" lists them", "dim")))
+        every = 0  # no ellipsis is needed
         while shown[1:] and not fits():
             del shown[-1]
+    if len(shown) < every and fits():
+        shown.append(Span("…", "faint"))
+        shown = shown if fits() else shown[:-1]
     end = (*end, *rest, *line(" ")) if end else ()
     return _with_end([label, *[p for span in shown for p in (Span(" │ ", "faint"), span)][1:]], end, cells)
 
@@ -239,22 +248,27 @@ def nothing(view: View) -> list[Line]:
         return [line(("The index is damaged: notes that match may be missing.", "strong")), rescue()]
     if not trace.rows:
         return [line(("Nothing matches.", "strong")), line((_unmatched(trace), "dim"))]
-    cut = trace.cut
     if not any(stage.left for stage in trace.of_kind("fusion")):
         return [
             line(("Nothing is returned: ", "strong"), f"the list of mode {trace.knobs.mode} is empty."),
             line((reach("mode"), "key"), (" changes the mode; below are rows of the other list.", "dim")),
         ]
-    if cut is not None and cut.left == 0:
-        noise = view.pool is not None and api.unrelated(view.pool, trace.knobs)
-        return [
-            line(" ", (reach(name), "key"), (text, "dim"))
-            for name, text in (
-                *([] if noise else [("knobs", " opens the knobs: lower min score, set keyword rescue.")]),
-                ("why_not", " says why a chunk is not returned, and what would return it."),
-            )
-        ]
-    return [line(("Nothing is returned.", "strong"))]
+    return [] if _all_cut(trace) else [line(("Nothing is returned.", "strong"))]
+
+
+def _all_cut(trace: Trace) -> bool:
+    return trace.cut is not None and trace.cut.left == 0
+
+
+def next_keys(view: View) -> Line:
+    """The keys that go on where all chunks are below min score."""
+    trace = view.trace
+    if trace is None or trace.returned or not trace.rows or not _all_cut(trace):
+        return ()
+    noise = view.pool is not None and api.unrelated(view.pool, trace.knobs)
+    knobs = line((reach("knobs"), "key"), (" opens the knobs: min score, keyword rescue · ", "dim"))
+    why = line((reach("why_not"), "key"), (" says why a chunk is not returned", "dim"))
+    return line(" ", *knobs * (not noise), *why)
 
 
 def _unmatched(trace: Trace) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _MARKS = (
     ("·", "not in this candidate list, or not changed by this stage"),
     ("#2", "the result with rank 2"),
-    ("27, .203", "waterfall: rank 27 in that list, with a score of .203"),
+    ("×.70", "waterfall: the weight of that list"),
     ("evergreen", "MEMORY.md, or a note in memory/ whose name is not just a date: unchanged by decay"),
     ("▲2 ▼2", "two ranks higher than in the baseline; two ranks lower"),
     ("=", "the same rank as in the baseline"),

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs, Operand
 
 
-def detail(operand: Operand, rank: int | None, *, named: bool) -> str:
-    """The operand of a list: its rank (``named`` as one where there is room), value and weight, or of
-    RRF its weight, constant and rank."""
+def detail(operand: Operand, rank: int | None, *, words: bool, column: int) -> str:
+    """The operand of a list: its rank (in ``words``, else in a ``column`` of so many cells), its value and
+    weight, or of RRF its weight, constant and rank."""
     inputs = operand.inputs
     if "k" in inputs:
         return f"{operand.weight:g}/({inputs['k']:g}+{inputs['rank']:g})"
     weight = f" ×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
-    ranked = f"{'rank ' * named}{rank}, " if rank is not None else ""
-    return f"{ranked}{fmt.score(operand.value)}{weight}"
+    number = "" if rank is None else f"rank {rank} · " if words else f"{rank} "
+    return f"{number:>{column + 1}}{fmt.score(operand.value)}{weight}"
 
 
 def computed(operand: Operand, knobs: Knobs) -> str:

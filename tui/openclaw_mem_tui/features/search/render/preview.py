@@ -107,9 +107,14 @@ def _rest(text: str, seen: Iterable[str], mark: str = "…") -> str:
     return text if text.strip() else ""
 
 
+def _whole(text: str, seen: Sequence[str] | None) -> bool:
+    """Whether results show all of a line of the note as it is now."""
+    return seen is not None and not _rest(text, seen)
+
+
 def excerpt(got: Excerpt, view: View, row: Row, marker: Marker, cells: int) -> list[Line]:
-    """Lines of the note as they are on disk now; those of the chunk are brighter than their context, and the
-    best of them is marked."""
+    """Lines of the note as they are on disk now; those of the chunk are brighter than their context, with an
+    edge that says which of them the agent gets whole, and the best of them is marked."""
     if not got.found:
         gone = line(
             ("This file is deleted. ", "warn"),
@@ -121,14 +126,20 @@ def excerpt(got: Excerpt, view: View, row: Row, marker: Marker, cells: int) -> l
     chunk = range(row.start_line, row.end_line + 1)
     found = best_of(view, row, marker)
     best = found.number if found is not None else None
-    lines_got = (
-        _Numbered(number, text, *((_EDGE, number == best, "") if number in chunk else (" ", False, "faint")))
+    seen = _seen(view.results_of(row.path))
+    lines_got = [
+        _Numbered(number, text, _EDGE if _whole(text, seen.get(number)) else _CUT, number == best)
+        if number in chunk
+        else _Numbered(number, text, role="faint")
         for number, text in enumerate(got.text.split("\n"), got.start_line)
-    )
+    ]
     made = _numbered(lines_got, got.end_line, marker, cells)
     shown = f"lines {got.start_line}–{got.end_line} of {got.total_lines} · chunk "
     lines = f"{row.start_line}–{row.end_line}"
-    return [*made, (), line((shown, "faint"), (_EDGE, "accent"), (lines, "faint"))]
+    edges = {found.edge for found in lines_got}
+    edge = (_EDGE, "accent") if _EDGE in edges else (_CUT, "warn")
+    cut = line((" · ", "faint"), (_CUT, "warn"), (" not sent", "faint")) * (_CUT in edges)
+    return [*made, (), line((shown, "faint"), edge, (lines, "faint"), *cut)]
 
 
 def passage(got: Excerpt, asked: int, marker: Marker, cells: int) -> list[Line]:

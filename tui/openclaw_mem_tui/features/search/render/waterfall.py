@@ -7,61 +7,31 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.render import operands, outcome
+from openclaw_mem_tui.features.search.render.axis import FUSED, Axis, titles
 from openclaw_mem_tui.features.search.render.groups import dropped_by
 from openclaw_mem_tui.features.search.render.hits import Step, best_line, final_rank, short_label, steps
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import ROLES, Line, Span, fit, line, slice_of, spread, text_of, wrapped
+from openclaw_mem_tui.render.spans import (
+    ROLES,
+    Line,
+    Span,
+    fit,
+    line,
+    spread,
+    wrapped,
+)
 from openclaw_mem_tui.render.terms import Marker
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Operand, Row, Stage, Trace
 
 _LABEL = 7
-_DETAIL = 14
+#: Cells of a rank, a score and its weight: below titles, and in words.
+_DETAIL, _IN_WORDS, _ROOMY = 14, 19, 22
 _VALUE = 7
-#: Marks the minimum score on the bars.
-_CUT = "│"
 #: A low pane shows so many lists one by one; of more the fused score alone, so that the final one is seen.
 _LOW_LISTS = 2
-#: Stages that make the fused score, and those behind them whose score is drawn.
-_FUSED, _LATER = ("fusion", "bonus"), ("position", "rerank", "decay")
-
-
-class _Axis:
-    """Scores as positions on a bar of ``cells``; the same for all rows of a trace, so that rows compare.
-    Where fused scores would be too short to be seen beside those that replace them, only they have bars."""
-
-    def __init__(self, view: View, cells: int) -> None:
-        assert view.trace is not None
-        fused, later, cut = _scales(view.trace)
-        self.cells = max(1, cells)
-        self.parted = fused < later / 2
-        self.top = fused if self.parted else max(fused, later)
-        self.drawn = True
-        #: The cell of the cut; None where there is none, or it does not apply to these bars.
-        self.tick = min(self.cells - 1, int(cut / self.top * self.cells)) if cut and not self.parted else None
-
-    def bar(self, start: float, end: float, role: str, fill: str = "█") -> Line:
-        if not self.drawn:
-            return line(" " * self.cells)
-        first, text = fmt.bar(start / self.top, end / self.top, self.cells, fill)
-        drawn = line(" " * first, (text, role), " " * (self.cells - first - len(text)))
-        if self.tick is None:
-            return drawn
-        # A cell that the bar fills has its two colours exchanged; one that it ends in has the mark alone.
-        filled = text_of(slice_of(drawn, self.tick, self.tick + 1)) == fill
-        mark = Span(_CUT, f"{role} reversed" if filled else "faint")
-        return (*slice_of(drawn, 0, self.tick), mark, *slice_of(drawn, self.tick + 1, self.cells))
-
-
-def _scales(trace: Trace) -> tuple[float, float, float | None]:
-    """The highest score of any row after the fusion and after the stages behind it, which may replace it or
-    blend it with another; and the cut."""
-    cut = trace.cut.limit if trace.cut is not None else None
-    fused = (trace.highest.get(name, 0.0) for name in _FUSED)
-    later = (trace.highest.get(name, 0.0) for name in _LATER)
-    return max(1e-9, *fused), max(1e-9, cut or 0.0, *later), cut
 
 
 def _rescales(operand: Operand) -> bool:
@@ -81,9 +51,9 @@ def waterfall(
     if trace is None:
         return []
     digits = api.final_digits(row, trace.knobs)
-    detail = max(4, min(_DETAIL, cells - 20)) if cells < 60 else _DETAIL + 8
+    detail = max(4, min(_DETAIL if titled else _IN_WORDS, cells - 20)) if cells < 60 else _ROOMY
     first = max([_LABEL, *(fmt.width_of(short_label(lst.label)) + 1 for lst in trace.lists)])
-    axis = _Axis(view, cells - first - detail - _VALUE - 2)
+    axis = Axis(view, cells - first - detail - _VALUE - 2)
 
     def step(label: str, text: str, bar: Line, value: str, role: str = "") -> Line:
         # A long label takes the room of its text.
@@ -118,13 +88,16 @@ def waterfall(
         head = fit(line(("▸ ", "accent"), *best_line(view, row, marker, cells - 2)), cells)
     other_spaces = _other_spaces(trace, row, cells)
     made = [head, *([] if whole else _reason(trace, row, cells))]
+    queries = _queries(trace, cells)
+    if titled:  # before the lists that have their names
+        made, queries = [*made, *queries], []
     compared = _compare(view, trace, row, digits, cells)
     if not row.operands:
         return [*made, *other_spaces, *compared]
     if titled:
         by_rank = any("k" in operand.inputs for operand in row.operands)
-        added = "weight ÷ (k + rank)" if by_rank else "rank, score × weight"
-        made.append(spread(line((f"{'list':<{first}}{added}", "faint")), line(("adds", "faint")), cells))
+        added = "weight ÷ (k + rank)" if by_rank else "rank score × weight"
+        made.append(titles(f"{'list':<{first}}{added}", first + detail + 1, axis, trace, cells))
     total = 0.0
     fused = {lst.term: lst for lst in trace.lists}
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
@@ -139,7 +112,12 @@ def waterfall(
             if folded:
                 continue
             if change or not note:
-                text = operands.detail(operand, row.ranks.get(lst.key), named=detail > _DETAIL)
+                text = operands.detail(
+                    operand,
+                    row.ranks.get(lst.key),
+                    words=not titled and detail >= _IN_WORDS,
+                    column=4 * titled,
+                )
                 bar = axis.bar(before, total, _role(label))
                 made.append(step(lst.label, text, bar, fmt.signed(change, digits)))
                 made += said(note)
@@ -188,7 +166,7 @@ def waterfall(
     role = "" if row.diversity is not None else "strong"
     made.append(step("score", "", axis.bar(0, total, "sum"), fmt.score(total, digits), role))
     made += [*_margin(trace, total, digits, cells), *below, *_diversity(trace, row, cells)]
-    return [*made, *_queries(trace, cells), *other_spaces, *compared]
+    return [*made, *queries, *other_spaces, *compared]
 
 
 def _queries(trace: Trace, cells: int) -> list[Line]:
@@ -256,7 +234,7 @@ def _other_spaces(trace: Trace, row: Row, cells: int) -> list[Line]:
     made = []
     for lst in trace.shown_lists:
         if lst.key in row.scores:
-            found = fmt.join((str(row.ranks.get(lst.key, "")), fmt.score(row.scores[lst.key])), ", ")
+            found = f"{row.ranks.get(lst.key, ''):>4} {fmt.score(row.scores[lst.key])}"
             start = line((fmt.left("also", _LABEL), "dim"), f"{found} ", (fmt.inert(lst.owner), "dim"))
             made.append(spread(start, line(("not fused", "faint")), cells))
     return made
@@ -344,6 +322,6 @@ def _difference(trace: Trace, name: str, row: Row, other: Row, digits: int, cell
     where = "ahead of" if mine >= theirs else "behind"
     by = fmt.score(abs(mine - theirs), digits)
     # 1 / rank says only that one rank is before the other.
-    scored = " + ".join(s.label for s in trace.stages if s.name in _FUSED) if all(ranked) else ""
+    scored = " + ".join(s.label for s in trace.stages if s.name in FUSED) if all(ranked) else ""
     spans = line((by, "strong"), (f" {where} {name}{scored and f' in {scored}'}{because}", "dim"))
     return wrapped(spans, cells, _LABEL)
