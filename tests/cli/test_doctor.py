@@ -170,7 +170,9 @@ def test_a_fact_that_cannot_be_read_is_told_with_a_way_out(
         said = call(*command)
         assert said.code == 6 and ("(cannot be read)" in said.out if command == ["status"] else not said.out)
         assert (
-            "The index is damaged." in said.err and "Found: its " in said.err and str(world.indexes[0]) in said.err
+            "The index is damaged." in said.err
+            and "Found: its " in said.err
+            and str(world.indexes[0]) in said.err
         )
         assert "`openclaw-mem doctor --fix` repairs" in said.err
     assert call("doctor").code == 6
