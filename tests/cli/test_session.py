@@ -104,7 +104,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     tui.press("F")
     tui.shows("The index is damaged. A new one is built", "enter repair")
     tui.press("enter")
-    tui.shows("rebuilt with 4 files", "healthy", without="1 error")
+    tui.shows("4 made; main.sqlite.damaged is kept", "healthy", without="1 error")
     tui.press("1")
     tui.shows("enter note", "p knobs")
     tui.press("i", " and beans")

@@ -17,9 +17,12 @@ import pytest
 from test_index_store import V, leftovers, path, refill, store
 
 from openclaw_mem_engine.errors import Cancelled, IndexLocked
+from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.query import build_query
 from openclaw_mem_engine.stores.sqlite.database import Database
 from openclaw_mem_engine.stores.sqlite.store import SqliteIndex
+from openclaw_mem_engine.sync.report import SyncRequest
+from support.damage import indexed, looked
 from support.stores import FINGERPRINT, found, new_store, put
 
 __all__ = ["path", "store"]
@@ -132,3 +135,18 @@ def test_interrupt_stops_the_searches_that_run_and_no_others(tmp_path: Path) -> 
     thread.join(10)
     assert [type(error) for error in outcome] == [Cancelled]
     store.close()
+
+
+def test_an_index_whose_log_was_removed_is_opened_again(tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    index = settings.index_path
+    with Memory.open(settings, resident=True) as memory:
+        memory.sync(SyncRequest(force=True))
+        for part in ("-wal", "-shm"):
+            index.with_name(index.name + part).unlink()
+        assert memory.sync(SyncRequest(force=True)).rebuilt
+        assert memory.search("badger orchard").trace.rows
+        for part in ("-wal", "-shm"):
+            index.with_name(index.name + part).unlink()
+        assert memory.examine().errors == 0
+    assert looked(settings).errors == 0

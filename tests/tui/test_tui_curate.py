@@ -109,6 +109,7 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
             (24, "━", "203"),
             (24, "", "7,868"),
         ], "both on a scale up to their limit, with what is over past its mark"
+        assert text_of(render.facts(screen.presenter.state, (), 30)[0]).rstrip().endswith("…"), "it is cut"
         narrow = text_of(render.facts(screen.presenter.state, (), 80)[1])
         assert narrow.endswith("last 2026-03-25"), "a part that has no room goes as a whole"
         titles = screen.files.painted(-1).text.rstrip()

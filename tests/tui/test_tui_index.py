@@ -465,6 +465,15 @@ async def test_no_file_is_up_to_date_in_an_index_with_errors(tmp_path: Path) -> 
         assert "chunk" in frame(pilot.app.screen.query_one("#piece"))
 
 
+def test_no_file_is_up_to_date_in_an_index_that_a_check_could_not_use() -> None:
+    row = FileRow("MEMORY.md", "memory", "up-to-date", 1, 5, 5, 0.0)
+    for code, doubtful in (("unavailable", {"MEMORY.md"}), ("disk-full", set[str]())):
+        found = Outcome()
+        found.add(code, "error", "The index could not be used: disk I/O error. File: /x")
+        report = DoctorReport(tuple(found.findings), (found.check("index"),))
+        assert presenter.IndexState(report=report, files=(row,)).doubtful(False) == doubtful, code
+
+
 def test_a_fact_is_one_row_of_the_doctor() -> None:
     found, passed, failed = Outcome(), Outcome(), Outcome()
     found.add("never-shown", "warning", "28 % of your notes' text can never appear in a search result.")

@@ -346,6 +346,12 @@ def test_the_sign_is_the_state_whatever_was_said_last() -> None:
     assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad"), "a sync that failed"
 
 
+@pytest.mark.parametrize("width", range(60, 160, 4))
+def test_the_top_ends_with_what_is_known(width: int) -> None:
+    for place in (Header("second", "/ws/notes"), Header("second", "/ws/notes", "builtin"), Header("second")):
+        assert not spans.text_of(status.top(place, width)).rstrip().endswith("·")
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 def test_edges_fit(width: int) -> None:
     place = Header("main", "/home/someone/" + "deep/" * 20, "builtin", "static-minilm", True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -196,6 +196,8 @@ class BuiltinBackend:
     ) -> DoctorReport:
         from openclaw_mem_engine.doctor import examine
 
+        with suppress(IndexUnavailable):  # that is a finding
+            self.store.follow(make=False)  # the log may have been removed
         return examine(self.settings, self.embedders, deep=deep, progress=progress, cancel=cancel)
 
     def repair(

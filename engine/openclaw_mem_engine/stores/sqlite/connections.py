@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,6 +113,23 @@ def connect_read_only(path: Path) -> apsw.Connection:
     mode = "mode=ro" if bytes_of([path.with_name(f"{path.name}-wal")]) else "immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return apsw.Connection(f"{uri_of(path.resolve())}?{mode}", flags=flags)
+
+
+def load_extension(connection: apsw.Connection) -> str:
+    """Load sqlite-vec; why not, or "" when it is there. Its package is not imported: that would import numpy,
+    which keyword search and ``status`` can do without."""
+    import apsw
+
+    found = find_spec("sqlite_vec")
+    if found is None or not found.submodule_search_locations:
+        return "the package sqlite-vec is not installed"
+    try:
+        connection.enable_load_extension(True)
+        connection.load_extension(str(Path(found.submodule_search_locations[0]) / "vec0"))
+        connection.enable_load_extension(False)
+    except (AttributeError, apsw.Error) as error:
+        return str(error) or type(error).__name__
+    return ""
 
 
 def become_wal(connection: apsw.Connection) -> None:

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from openclaw_mem_engine.stores.sqlite.connections import (
     APPLICATION_ID,
     become_wal,
     connect_read_only,
+    load_extension,
     refuse_foreign,
 )
 from openclaw_mem_engine.stores.sqlite.files import (
@@ -141,21 +141,6 @@ def _close_when_idle(connection: apsw.Connection) -> None:
             return
 
 
-def load_extension(connection: apsw.Connection) -> str:
-    """Load sqlite-vec; why not, or "" when it is there. Its package is not imported: that would import numpy,
-    which keyword search and ``status`` can do without."""
-    found = find_spec("sqlite_vec")
-    if found is None or not found.submodule_search_locations:
-        return "the package sqlite-vec is not installed"
-    try:
-        connection.enable_load_extension(True)
-        connection.load_extension(str(Path(found.submodule_search_locations[0]) / "vec0"))
-        connection.enable_load_extension(False)
-    except (AttributeError, apsw.Error) as error:
-        return str(error) or type(error).__name__
-    return ""
-
-
 class Database:
     """Connections to one SQLite file, made when there is none: a reader for each thread, one writer behind a
     lock. ``extension`` asks for sqlite-vec; the attribute tells whether it is there, ``extension_error`` why
@@ -203,6 +188,8 @@ class Database:
         with self.explained(), _closed_on_error(self._writer):
             self._writer.pragma("application_id")  # the first read
         self._identity = identity(self.path)
+        self._shared = path.with_name(f"{path.name}-shm")
+        self._log_identity = identity(self._shared)
 
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:
         connection = self._connect()
@@ -236,9 +223,18 @@ class Database:
         return now == self._identity or (or_nothing and now is None)
 
     def is_as_opened(self, *, or_nothing: bool) -> bool:
-        """The same, and the file could still not be written if it could not be when it was opened."""
+        """The same, with its log, and the file could still not be written if it could not be when it was
+        opened."""
         outdated = self.read_only and is_writable(self.path) and not is_full(self.path.parent)
-        return self.is_at_its_path(or_nothing=or_nothing) and not outdated
+        there = self.is_at_its_path(or_nothing=or_nothing)
+        return there and self.has_its_log and not outdated
+
+    @property
+    def has_its_log(self) -> bool:
+        """Whether the file that SQLite made beside it is there, or it is not at its path either: without that
+        file SQLite fails on every connection of this process that is made from now on."""
+        there = identity(self._shared) == self._log_identity
+        return there or self.read_only or not self.is_at_its_path()
 
     def _connect(self) -> apsw.Connection:
         connection = connect_read_only(self.path) if self.read_only else apsw.Connection(str(self.path))

@@ -73,6 +73,7 @@ class SqliteReader:
         self._resident = self.stays_open = resident
         self._full_text = full_text
         self._following = threading.Lock()
+        self._lost = False  # closed to be opened again, which has failed so far
         self._left: Database | None = None  # the one before: what other threads just read there goes on
         self.was_empty = path.is_file() and not path.stat().st_size
         self._db = Database(path, extension=extension, or_read_only=True, page_bytes=page_bytes)
@@ -136,14 +137,19 @@ class SqliteReader:
 
     def follow(self, *, make: bool = True) -> int:
         """See ``IndexStore``. What is written into a file that was set aside or removed is lost."""
-        if not self._db.is_as_opened(or_nothing=not make):
+        if self._lost or not self._db.is_as_opened(or_nothing=not make):
             with self._following:
-                if not self._db.is_closed and not self._db.is_as_opened(or_nothing=not make):
+                changed = not self._db.is_closed and not self._db.is_as_opened(or_nothing=not make)
+                if self._lost or changed:
                     self._open_again()
         return self.opened
 
     def _open_again(self) -> None:
+        if not self._db.has_its_log:
+            self._lost = True
+            self._db.close()  # else SQLite goes on with what it keeps of the same file
         other = self._reopen()
+        self._lost = False
         long_left, self._left = self._left, self._db
         self.caps, self._notes = other.caps, other._notes
         self._db, self._meta, self._vectors, self._text = other._db, other._meta, other._vectors, other._text

@@ -21,6 +21,8 @@ from openclaw_mem_tui.render.spans import Line, Span, brief, keyed, line, report
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing, worst_first
 
 _LABEL = 9
+#: Cells that a number of files takes, with the blanks around it.
+_FILES = 14
 
 
 def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> list[Line]:
@@ -34,7 +36,7 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
     unsure = _unsure(state, activity)
     unknown = activity.damage is not None or state.unsure
     if short:
-        end = line("  ", *(unsure or _in_short(state, overview, cells - 3)), " ")
+        end = line("  ", *(unsure or _in_short(state, overview, cells - _FILES)), " ")
         made = [spread((Span(" "), *_fitting(_held(overview, unknown), cells - width(end) - 1)), end, cells)]
         if overview.differences:
             made.append(spread((), _agrees(overview), cells))
