@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -473,3 +474,19 @@ async def test_a_repair_at_the_start_is_said_and_the_session_can_be_continued(tm
         assert status.startswith(" ● repaired: ") and "is kept" in screen.search.activity.said
         await press(pilot, "1", "/", "enter")
         assert "continued: the query" in screen.search.activity.said and screen.search.view.answers
+
+
+async def test_what_is_said_while_a_sync_runs_is_shown_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as (pilot, screen):
+        synced, controller = held(monkeypatch, screen.search.service, "sync"), screen.search.sync
+        controller.say("before")
+        sync = asyncio.create_task(controller.sync(Job(), quietly=True))
+        await until(pilot, lambda: controller.state.phase == "syncing")
+        controller.say("continued: the query")
+        synced.set()
+        await sync
+        assert controller.state.said == "continued: the query"
+        await controller.sync(Job(), quietly=True)
+        assert controller.state.said == "continued: the query", "a sync without news leaves what was said"

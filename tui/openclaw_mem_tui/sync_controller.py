@@ -212,7 +212,7 @@ class SyncController(Presenter[Activity]):
             self.update(phase="ready", label="", left=None)
         if said:
             said, self.done = type(said)(self.done.around(said)), Done()  # one that failed still says so
-        calm = before if quietly else unchanged(self.state.freshness)
+        calm = (self.state.said or before) if quietly else unchanged(self.state.freshness)
         self.say(said or (DAMAGED if self.state.damage is not None else calm))
 
     async def _sync_once(self, job: Job) -> str:
