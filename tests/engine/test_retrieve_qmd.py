@@ -260,6 +260,23 @@ def test_a_search_of_one_collection(memory: Memory) -> None:
     assert "memory/pond.md" in {hit.path for hit in memory.search("pond").hits}
 
 
+@pytest.mark.parametrize(
+    ("globs", "left_out"),
+    [
+        (("memory/pond.md", "memory/g*"), {"memory/pond.md", "memory/garden.md"}),
+        (("**/pond.md",), {"memory/pond.md"}),
+        (("MEMORY.md", "pond.md", "garden.md"), {"MEMORY.md"}),
+    ],
+)
+def test_excluded_notes_are_in_no_collection(
+    tmp_path: Path, globs: tuple[str, ...], left_out: set[str]
+) -> None:
+    with Memory.open(replace(qmd_settings(tmp_path), exclude=globs)) as memory:
+        memory.sync()
+        files = {file.path for file in memory.overview().files if file.state == "up-to-date"}
+        assert files == NOTES.keys() - left_out
+
+
 def test_exported_conversations_are_a_collection(tmp_path: Path) -> None:
     settings = qmd_settings(tmp_path)
     sessions = replace(settings.qmd.sessions, enabled=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,12 +44,13 @@ class Collection:
 
 
 def configured_collections(
-    qmd: QmdSettings, workspace: Path, agent: str, sessions: Path
+    qmd: QmdSettings, workspace: Path, agent: str, sessions: Path, exclude: Sequence[str] = ()
 ) -> tuple[tuple[Collection, ...], tuple[Note, ...]]:
     """The collections of an agent's configuration, named as OpenClaw names them: lower case, other
     characters than letters, digits and ``-`` as ``-``, the agent's id at the end, ``-2`` for a second one
     of the same name; and a warning for each that is not made, as another has its files. ``sessions`` is the
-    folder of exported conversations. The folders need not exist."""
+    folder of exported conversations; ``exclude`` are globs over paths of the workspace. The folders need not
+    exist."""
     found: dict[str, Collection] = {}
     notes: list[Note] = []
 
@@ -58,7 +59,8 @@ def configured_collections(
         number, free = 2, wanted
         while free in found:
             number, free = number + 1, f"{wanted}-{number}"
-        new = Collection(free, root, pattern, source=source, configured=True)
+        ignore = _below(os.path.relpath(root, workspace), exclude)
+        new = Collection(free, root, pattern, ignore, source=source, configured=True)
         same = next((one for one in found.values() if one.location == new.location), None)
         if same is None:
             found[free] = new
@@ -76,6 +78,12 @@ def configured_collections(
     if qmd.sessions.enabled:
         add("sessions", sessions, DEFAULT_PATTERN, "sessions")
     return tuple(found.values()), tuple(notes)
+
+
+def _below(folder: str, globs: Iterable[str]) -> tuple[str, ...]:
+    """Globs over paths of the workspace as globs over those of a folder in it; none that is about others."""
+    within = "" if folder == os.curdir else f"{Path(folder).as_posix()}/"
+    return tuple(glob.removeprefix(within) for glob in globs if glob.startswith((within, "**/")))
 
 
 def why_excluded(collection: Collection, path: str) -> str:

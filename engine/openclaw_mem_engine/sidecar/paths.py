@@ -34,7 +34,9 @@ def qmd_home(settings: Settings) -> Path:
 def collections_of(settings: Settings) -> tuple[tuple[Collection, ...], tuple[Note, ...]]:
     """The configured collections, whose folders need not exist, and what is odd about them."""
     sessions = qmd_home(settings) / "sessions"
-    return configured_collections(settings.qmd, settings.workspace, settings.agent, sessions)
+    return configured_collections(
+        settings.qmd, settings.workspace, settings.agent, sessions, settings.exclude
+    )
 
 
 def readable_collections(settings: Settings) -> tuple[Collection, ...]:
