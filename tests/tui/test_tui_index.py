@@ -27,6 +27,7 @@ from openclaw_mem_tui.features.index import presenter
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.render import summary
 from openclaw_mem_tui.features.index.render.doctor import item_detail, item_rows
+from openclaw_mem_tui.features.index.render.files import file_row
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render.spans import text_of
@@ -98,6 +99,9 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         assert "chunk limit 400 tokens, overlap 80" in facts and "= matches the configuration" in facts
         assert screen.files.drawn and len(screen.files.drawn) == 87
         assert "MEMORY.md" in screen.files.text and "● up to date" in screen.files.text
+        dated = replace(screen.presenter.state.files[0], path="memory/2026-07-04-signage-order.md")
+        row = text_of(file_row(screen.presenter.state, frozenset(), dated, 69, False))
+        assert "2026-07-04-signage-order.md" in row, "a name with a date has room beside the columns"
         assert "doctor · [$warning]3 warnings" in str(screen.doctor.border_title)
         assert "✓ 19 of 23 checks without findings" in screen.doctor.text
         long = Finding("x", "warning", "A finding that has a very long name of a file in it. And more.")

@@ -219,6 +219,8 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
 async def test_without_sessions_a_sentence_says_so(tmp_path: Path) -> None:
     async with opened(of_talks(tmp_path, [])) as (pilot, screen):
         assert "missed flushes are not known" in shown(screen, "#facts")
+        assert screen.days.head is not None
+        assert text_of(screen.days.head(60)).strip() == "No session, commit or kept text shows a write."
         state, long = screen.presenter.state, f"there are no transcripts: {'a/folder/' * 12} does not exist"
         assert state.whole is not None
         noted = replace(state, whole=replace(state.whole, notes=(long,)))

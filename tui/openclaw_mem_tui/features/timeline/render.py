@@ -217,8 +217,10 @@ def moment_head(cells: int, names: Mapping[str, str]) -> Line:
     return line((fmt.crop(f"  {'time':<11} {'event':<{_KIND + 2}}{session}what happened", cells), "dim"))
 
 
-def day_head(cells: int) -> Line:
-    """Titles of the columns of ``day_row``."""
+def day_head(cells: int, empty: bool) -> Line:
+    """Titles of the columns of ``day_row``; what would fill the list where it is ``empty``."""
+    if empty:
+        return line((fmt.crop("  No session, commit or kept text shows a write.", cells), "dim"))
     return line((f"  {'day':<10} {fmt.left('file', max(4, cells - 23))} written", "dim"))
 
 
