@@ -167,8 +167,9 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
         text = f"{counted_are(len(edits), 'file')} of an edit of a note that did not end."
         out.add("left-overs", "warning", text, map(str, edits), FIX)
     if damaged:
-        number = f"Damaged indexes that were replaced are kept: {counted(len(damaged), 'file')}"
-        text = f"{number}, {_megabytes(damaged)}. You can delete them."
+        number = counted_are(len(set(damaged.values())), "damaged index", "damaged indexes")
+        size = f"{counted(len(damaged), 'file')}, {_megabytes(damaged)}"
+        text = f"{number} kept beside the one that replaced it: {size}. You can delete what is kept."
         out.add(
             "damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {files.quoted(damaged)}"
         )

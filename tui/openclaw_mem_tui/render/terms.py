@@ -11,6 +11,8 @@ from openclaw_mem_tui.render.format import crop, crop_left, inert, inert_lines, 
 from openclaw_mem_tui.render.spans import Line, Span, slice_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from openclaw_mem_engine.api import Candidate, Matches, NoteLine, Pool
 
 #: Lines of one chunk that are looked at when the best one is chosen.
@@ -24,7 +26,7 @@ class Marker:
     """Marks the terms of one query (none without a pool)."""
 
     matches: Matches | None
-    _best: dict[tuple[str, int | None], NoteLine] = field(default_factory=dict, compare=False, repr=False)
+    _best: dict[tuple[object, ...], NoteLine] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, pool: Pool | None) -> Marker:
@@ -51,18 +53,23 @@ class Marker:
         """How many matches of a text are marked."""
         return sum(len(self._ranges(line)) for line in inert_lines(text))
 
-    def best(self, found: Candidate, number: int | None = None) -> NoteLine:
+    def best(
+        self, found: Candidate, number: int | None = None, sent: Sequence[tuple[int, int]] = ()
+    ) -> NoteLine:
         """The line ``number`` of a chunk. Where there is none, that with most distinct terms; of several, the
-        one with the term that the query names first. A heading only where nothing else says anything."""
-        if (found.chunk_id, number) not in self._best:
+        one with the term that the query names first. A heading only where nothing else says anything. None of
+        the lines ``sent``, if there are others."""
+        key = found.chunk_id, number, tuple(sent)
+        if key not in self._best:
             lines = api.note_lines(found)
+            lines = [n for n in lines if not any(a <= n.number <= b for a, b in sent)] or lines
             fit = self.matches.fit if self.matches is not None else None
             of_number = (line for line in lines if line.number == number)
-            self._best[found.chunk_id, number] = next(of_number, None) or max(
+            self._best[key] = next(of_number, None) or max(
                 lines[:_LINES_LOOKED_AT],
                 key=lambda line: (line.says_something, fit(line.text[:_LONGEST]) if fit is not None else 0),
             )
-        return self._best[found.chunk_id, number]
+        return self._best[key]
 
     def excerpt(self, text: str, room: int) -> Line:
         """A line of a note, cropped around its first term, dim but for the terms."""

@@ -139,11 +139,7 @@ class Preview(Pane, can_focus=True):
         title = fmt.join(("snippet", whole, matches, cut))
         if result is None:
             # Lines of it may be in the result of another chunk of its file.
-            others = view.results_of(row.path)
-            held = any(
-                first <= row.end_line and row.start_line <= last for r in others for first, last in r.shown
-            )
-            title = "chunk · in another result" if held else "chunk · not sent to the agent"
+            title = f"chunk · {render.elsewhere(view, row)}"
         self.begin("snippet", title, key_hint("citations", f"citations: {mode}"))
         at = partial(render.position, number=line)
         self.show(lambda cells: render.snippet(view, row, text, marker, cells), at)

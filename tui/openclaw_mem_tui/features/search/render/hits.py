@@ -231,9 +231,11 @@ def scored_line(view: View, row: Row) -> int | None:
 
 def best(view: View, row: Row, marker: Marker) -> NoteLine | None:
     """The line of a row's chunk that answers the query best, the same in a run and in its baseline; where no
-    line has a score, that with most words of the query."""
+    line has a score, that with most words of the query. Of a chunk that is not returned, one that no result
+    shows: the agent has the others."""
     found = view.candidate(row.chunk_id)
-    return marker.best(found, scored_line(view, row)) if found is not None else None
+    sent = [] if row.returned else [lines for result in view.results_of(row.path) for lines in result.shown]
+    return marker.best(found, scored_line(view, row), sent) if found is not None else None
 
 
 def best_line(view: View, row: Row, marker: Marker, room: int) -> Line:

@@ -65,6 +65,18 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
     return made
 
 
+def elsewhere(view: View, row: Row) -> str:
+    """Which lines of a chunk that is not returned are in results of other chunks of its file."""
+    spans = (lines for result in view.results_of(row.path) for lines in result.shown)
+    held = [(max(a, row.start_line), min(b, row.end_line)) for a, b in spans]
+    parts = [f"{a}–{b}" if a < b else f"{a}" for a, b in sorted(set(held)) if a <= b]
+    if not parts:
+        return "not sent to the agent"
+    if len(parts) > 1:
+        return f"lines {', '.join(parts)} in other results"
+    return f"line{'s' * ('–' in parts[0])} {parts[0]} in another result"
+
+
 def _unsent(candidate: Candidate, seen: dict[int, list[str]], result: Result | None) -> str:
     """How much of a chunk no result shows; ``seen`` is what results show of each line."""
     rests = (_rest(text, seen.get(n, ()), "") for n, text, *_ in api.note_lines(candidate))
