@@ -168,6 +168,8 @@ def _steps(
 ) -> Iterator[Step]:
     knobs, matching = trace.knobs, [fact for fact in lists if fact.rank is not None]
     texts = "; ".join(fact.text for fact in lists) or "no candidate list could be made"
+    if lists and knobs.takes("vector") and not any(fact.kind == "vector" for fact in lists):
+        texts += "; there is no vector list"
     yield Step("retrieval", bool(matching), texts, {"lists": [fact.to_dict() for fact in lists]})
     fused = [fact for fact in matching if fact.fused]
     yield _mode_step(matching, fused, knobs)

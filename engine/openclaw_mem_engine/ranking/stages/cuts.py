@@ -21,7 +21,7 @@ def cut_by_score(state: RankingState) -> None:
         state.why_below = partial(_why_below, minimum, state.knobs.digits, state.why_low[::-1])
         _drop_low(state, state.low, state.why_below)
     elif minimum > 0 and before:
-        state.notes.append(Note("cut-not-applied", no_cut + "."))
+        state.notes.append(Note("cut-not-applied", f"{no_cut[0].upper()}{no_cut[1:]}."))
     state.record(
         "min_score",
         f"score ≥ {minimum:g}" if no_cut is None else "does not apply",

@@ -281,9 +281,10 @@ def _why_no_cut(state: RankingState) -> str | None:
     if state.knobs.bm25_score == "ratio" and state.knobs.fusion == "weighted":
         return None  # made of bm25 itself
     if state.knobs.fusion == "rrf":
-        return "RRF scores come from ranks, not relevance: min score does not apply"
+        return "min score is not applied: RRF scores come from ranks, not relevance"
     if state.lists and all(lst.kind.by_words for lst in state.lists):
-        return "Scores come from ranks, not relevance: min score does not apply"
+        alone = " and ".join(dict.fromkeys(lst.kind.title for lst in state.lists))
+        return f"min score is not applied: scores of {alone} alone come from ranks, not relevance"
     return None
 
 

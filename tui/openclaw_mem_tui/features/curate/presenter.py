@@ -227,7 +227,7 @@ class CuratePresenter(Presenter[CurateState]):
 
         edits = await self._do(work)
         if edits == []:
-            self.say("nothing more to undo")
+            self.say("nothing to undo: only changes that were written from here are")
         return edits or ()
 
     async def undo(self, edits: Sequence[NoteEdit]) -> bool:
