@@ -20,6 +20,7 @@ from openclaw_mem_engine.demo.workspace import (
     DATA,
     MANIFEST,
     edited_files,
+    last_day,
     shift_dates,
     shift_days_for,
     shift_epochs,
@@ -380,3 +381,16 @@ def test_suggested_queries_are_short_and_their_knobs_exist() -> None:
         shown = changed(Knobs(), parse_settings(list(item.settings)))
         other = changed(Knobs(), parse_settings(list(item.against)))
         assert shown != other, item.title
+
+
+@pytest.mark.parametrize(("hour", "day"), [(0, 9), (17, 9), (18, 10), (23, 10)])
+def test_nothing_in_the_demo_is_later_than_now(tmp_path: Path, hour: int, day: int) -> None:
+    now = datetime.datetime(2026, 6, 10, hour, 1, tzinfo=datetime.UTC)
+    assert last_day(now) == datetime.date(2026, 6, day)
+    write_demo(tmp_path / "demo", last_day(now))
+    for file in (tmp_path / "demo").rglob("*"):
+        if file.is_file() and file.name not in (MANIFEST, LOCK):
+            assert file.stat().st_mtime <= now.timestamp(), file
+        if file.suffix == ".jsonl":
+            stamps = re.findall(r'"timestamp":\s*"([^"]+)"', file.read_text("utf-8"))
+            assert all(datetime.datetime.fromisoformat(stamp) <= now for stamp in stamps), file

@@ -16,7 +16,7 @@ from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.search.render import preview as preview_lines
 from openclaw_mem_tui.features.search.screen import SearchScreen
-from openclaw_mem_tui.widgets.dialogs import Choices, PickScreen
+from openclaw_mem_tui.widgets.dialogs import Choices, HelpText, PickScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.lists import CursorList
 
@@ -336,7 +336,16 @@ async def test_a_lesson_names_the_knobs_that_it_has_set_for_both_runs(tmp_path: 
         await settled(pilot)
         search = lab(app).search
         assert "3 lesson changes" in lab(app).strip.text
-        assert "Also set for this lesson: min score .00, snippet chars 2000." in lab(app).lesson.text
+        also = "Also set for this lesson: min score .00, snippet chars 2000."
+        assert also in lab(app).lesson.text
+        await pilot.resize_terminal(*SMALL)
+        await settled(pilot)
+        assert lab(app).lesson.text.rstrip().endswith("it is first. … ! all")
+        await press(pilot, "exclamation_mark")
+        assert also in app.screen.query_one(HelpText).text
+        await press(pilot, "escape")
+        await pilot.resize_terminal(*LARGE)
+        await settled(pilot)
         lab(app).tune(search.view.knobs.set({"max_results": 5}))
         await settled(pilot)
         assert "Also set" not in lab(app).lesson.text, "these are not the knobs of the lesson"

@@ -96,6 +96,7 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         dialog = pilot.app.screen
         assert isinstance(dialog, ConfirmScreen)
         assert "+ min_score = 0.1 # strict" in asked(pilot) and str(ours) in asked(pilot)
+        assert "x c copies the knobs" in asked(pilot) and "no effect" not in asked(pilot)
         await press(pilot, "escape")
         assert "0.5" in ours.read_text()
         await press(pilot, "A", "enter")
@@ -119,7 +120,7 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         await press(pilot, "Z")
         assert "keeps" not in screen.search.activity.said
         await press(pilot, "z", "A")
-        assert "The agent is not affected" in asked(pilot) and "x c copies the knobs" in asked(pilot)
+        assert "The agent is not affected" in asked(pilot) and "x c copies" not in asked(pilot)
         assert "- decay = true" in asked(pilot), "back to the knobs before: that is the undo, no other write"
         await press(pilot, "enter")
         assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
@@ -151,6 +152,13 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
         assert screen.search.view.defaults.min_score == 0.5 and screen.search.view.knobs == knobs
         assert screen.search.activity.said.endswith("as before the change; 2 knobs differ from it")
+
+
+async def test_a_knob_without_effect_is_named_before_it_is_written(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query="router") as (pilot, screen):
+        screen.tune(screen.search.view.knobs.set({"half_life_days": 10}))
+        await press(pilot, "A")
+        assert "half life days has no effect now: it needs decay on." in asked(pilot).replace("\n", " ")
 
 
 async def test_a_configuration_that_cannot_be_written_is_said(tmp_path: Path) -> None:

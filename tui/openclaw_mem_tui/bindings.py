@@ -37,14 +37,14 @@ _CHUNKS = "open the chunks of a file, the repair or the file of a finding, an ev
 _VERIFY = "read every file again, even unmodified ones, and sync"
 _DEEP = "deep check: chunk every file again and compare with the index"
 _PRUNE = "remove deleted notes from the index, after showing how many (no file is touched)"
-_REPAIR = "repair the index or the findings on it, after showing the plan"
+_REPAIR = "repair the index or fix its findings, after showing the plan"
 _OPEN_MOMENT = "open the file of a write; run a search again in the lab; another event in full"
 _KINDS = "events shown: all, flushes, missed flushes, problems, writes, searches, index"
 _ACCEPT = "write the change after confirmation; propose a rejected one again"
 _UNDO_NOTE = "undo the last step: a rejection, or a change of notes after confirmation"
 _UNDO_EDIT = "undo the last change of notes by openclaw-mem, after confirmation"
 _FILTER = "filter the list by words; esc clears it"
-_MATCHES = "next, previous match of a filter, or row"
+_MATCHES = "next, previous match (without a filter: row)"
 _NEXT_LIST = "next, previous list"
 _PANE_AFTER = "next pane: chunks, knobs, a text that scrolls (one column: the other text)"
 _COMPARE = "compare in the lab: the last query against the baseline"
@@ -71,7 +71,9 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
     "Lists": (
         Action("filter", "f", _FILTER, _ALL, "filter", 8),
         Action("find", "slash", _FILTER, _LISTS, run="filter", back="filter"),
-        Action("next_match", "n", "next match of a filter, or next row", _ALL, run="match(1)", both=_MATCHES),
+        Action(
+            "next_match", "n", "next match (without a filter: next row)", _ALL, run="match(1)", both=_MATCHES
+        ),
         Action("previous_match", "N", "previous match, or row", _ALL, run="match(-1)", back="next_match"),
         Action("down", "j,down", "down the list", "lists", run="go(1)", both="move"),
         Action("up", "k,up", "up the list", "lists", run="go(-1)", back="down"),

@@ -52,13 +52,14 @@ def run(arguments: Namespace) -> int:
         if getattr(arguments, option):
             raise UsageError(f"The demo has its own workspace and settings: leave --{option} out.")
     from openclaw_mem_engine.demo import load_queries, write_demo
-    from openclaw_mem_engine.demo.workspace import edited_files, shift_days_for, written_day
+    from openclaw_mem_engine.demo.workspace import edited_files, last_day, shift_days_for, written_day
 
     faults = faults_of(arguments)
     data_dir = _data_folder()
     target = data_dir / "demo" if arguments.dir is None else Path(arguments.dir).absolute()
     try:
-        workspace = write_demo(target, datetime.date.today(), reset=arguments.reset)
+        today = last_day(datetime.datetime.now(datetime.UTC))
+        workspace = write_demo(target, today, reset=arguments.reset)
         day = written_day(target)
     except OSError as error:
         reason = error.strerror or type(error).__name__

@@ -1,7 +1,7 @@
 """Writes the demo workspace and its sessions into a folder, with every date moved by a number of days.
 
 The demo was written with a fixed last day. Shown with its real dates, temporal decay would bury all of it; so
-it is moved, as a whole, until its last day is today.
+it is moved, as a whole, until its last day has just ended.
 """
 
 from __future__ import annotations
@@ -54,6 +54,11 @@ class _DemoFile(NamedTuple):
     path: str
     content: bytes
     modified: datetime.datetime
+
+
+def last_day(now: datetime.datetime) -> datetime.date:
+    """The day to end on, so that nothing in the demo is later than ``now`` (UTC)."""
+    return (now - datetime.timedelta(hours=_CLOSING_TIME.hour)).date()
 
 
 def write_demo(target: Path, today: datetime.date, *, reset: bool = False) -> Path:

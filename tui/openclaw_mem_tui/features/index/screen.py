@@ -42,7 +42,7 @@ READING: Reading = (
     ("⊘ excluded", "not indexed; the file pane shows the reason"),
     ("? not known", "the index is damaged"),
     ("= ≠", "built with the current settings; with other settings"),
-    ("✗ ! i", "error, warning, information of the doctor"),
+    ("✗ ! i", "doctor: error, warning, information"),
     ("✓", "a check without findings"),
 )
 #: Actions that are about the file under the cursor.

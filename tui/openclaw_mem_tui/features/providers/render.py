@@ -203,7 +203,7 @@ def _say_qmd(details: Details, chain: ChainState) -> None:
 def _fallbacks(chain: ChainState) -> list[tuple[str, str]]:
     """What answers when the primary does not, in this order."""
     names = [fmt.inert(link.name) for link in chain.links if link.role == "fallback" and link.in_use]
-    none = "" if names else "; no other provider is set"
+    none = "" if names else " (no other provider is set)"
     return [(", then ".join([*names, "BM25 only"]), ""), (none, "dim")]
 
 

@@ -33,7 +33,7 @@ READING: Reading = (
     ("● active", "used by searches now"),
     ("○ ready", "ready for use, or used in addition"),
     ("✗ paused", "failed; retry at the shown time"),
-    ("· not selected", "not in use; the reason is shown"),
+    ("· not selected", "not in use"),
     ("primary", "whose vectors are searched"),
     ("fallback", "used when the primary fails"),
     ("also", "its vectors are kept too, for comparison"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from openclaw_mem_engine.api import (
     SettingsEdit,
     UsageError,
     configured_knobs,
+    knob_words,
     knobs_as_settings,
     propose_settings,
     propose_undo,
@@ -60,7 +61,8 @@ async def offer(screen: Lab) -> None:
         return
 
     write = partial(screen.run_in, partial(_write, screen, settings, edit), "apply")
-    confirm(screen, _TITLES[edit.kind], partial(_shown, edit), edit.kind, write)
+    idle = [n for n in view.changed_knobs() if view.knobs.missing_need(n)] if edit.kind == "write" else []
+    confirm(screen, _TITLES[edit.kind], partial(_shown, edit, view.knobs, idle), edit.kind, write)
 
 
 def _proposed(
@@ -76,13 +78,17 @@ def _proposed(
     return settings, propose_settings(settings, values) if values else None
 
 
-def _shown(edit: SettingsEdit, cells: int) -> list[Line]:
+def _shown(edit: SettingsEdit, knobs: Knobs, idle: Sequence[str], cells: int) -> list[Line]:
+    """``idle`` are changed knobs without an effect."""
     where = fmt.inert(str(edit.path)) + (" (a new file)" if edit.before is None else "")
     form = f"{key('export')} c copies the knobs as openclaw.json takes them"
-    said = f"The agent is not affected: openclaw-mem alone reads this file; {form}."
+    also = f"; {form}" if edit.kind == "write" else ""
+    said = f"The agent is not affected: openclaw-mem alone reads this file{also}."
+    warned = (f"{knob_words(name)} has no effect now: it {knobs.missing_need(name)}." for name in idle)
     return [
         *wrapped(line((where, "strong")), cells),
         *wrapped(line((said, "dim")), cells),
+        *(row for text in warned for row in wrapped(line((text, "warn")), cells)),
         (),
         *diff_lines(edit.diff(), cells, _MOST_LINES),
     ]

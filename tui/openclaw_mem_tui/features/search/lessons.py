@@ -15,7 +15,7 @@ from openclaw_mem_tui.features.search.render.funnel import strip
 from openclaw_mem_tui.features.search.render.knobs import changed_words, knob_value
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, balanced, cut, fit, line, width
+from openclaw_mem_tui.render.spans import Line, Span, balanced, cut, fit, line, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Row, SuggestedQuery
@@ -119,8 +119,9 @@ def lesson_lines(guide: Guide, number: int, view: View, cells: int) -> list[Line
     """Title and text of a lesson; one that needs more than ``MOST_LINES`` ends with the key that shows it."""
     shown = lesson_text(guide[number], max(20, min(cells - 1, 140)))
     more = also_set(guide[number], view)
-    if shown and more and width(shown[-1]) + width(more) < cells:
-        shown[-1] = (*shown[-1], *more)
+    if shown and more:
+        whole = (*shown[-1], *more)
+        shown[-1] = whole if width(whole) < cells else cut(whole, cells - 1)
     if len(shown) > MOST_LINES - 1:
         shown[MOST_LINES - 2 :] = [cut(shown[MOST_LINES - 2], cells - 1)]
     return [lesson_title(guide, number, view, cells), *shown]
@@ -151,4 +152,10 @@ def over_hits(search: SearchPresenter, cells: int, brief: bool = False, full: bo
     if not (brief or full):
         return lesson_lines(guide, number, view, cells)
     title = lesson_title(guide, number, view, cells, brief=brief)
-    return [title, *lesson_text(guide[number], cells - 1), (), *in_full(view, cells)] if full else [title]
+    if not full:
+        return [title]
+    text = (
+        *lesson_text(guide[number], cells - 1),
+        *wrapped(line("  ", *also_set(guide[number], view)), cells - 1),
+    )
+    return [title, *text, (), *in_full(view, cells)]
