@@ -407,6 +407,26 @@ async def test_the_panel_names_the_keys_that_work_on_its_knobs(tmp_path: Path, s
         assert not screen.knobs_open and screen.hits.has_focus
 
 
+async def test_tab_goes_to_a_waterfall_with_more_rows_than_fit(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        assert screen.waterfall.max_scroll_y == 0
+        await press(pilot, "tab")
+        assert screen.preview.has_focus, "there is nothing to scroll in the waterfall"
+        await press(pilot, "tab")
+        await pilot.resize_terminal(120, 20)
+        await settled(pilot)
+        assert screen.waterfall.max_scroll_y > 0 and "J K" not in frame(screen.waterfall)
+        await press(pilot, "tab")
+        assert screen.waterfall.has_focus and "J K scroll" in frame(screen.waterfall)
+        await press(pilot, "G", "K", "J", "J")
+        assert screen.waterfall.scroll_y == screen.waterfall.max_scroll_y
+        await press(pilot, "tab")
+        assert screen.preview.has_focus and "J K" not in frame(screen.waterfall)
+
+
 async def test_tab_moves_among_the_panes_that_take_keys_and_not_to_the_query(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL)
     async with app.run_test(size=LARGE) as pilot:

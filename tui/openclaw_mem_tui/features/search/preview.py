@@ -51,14 +51,26 @@ def agent_text(result: Result, citations: Citations, session_key: str = "") -> s
     return api.present_snippet(result.snippet, result.path, result.start_line, result.end_line, cite)
 
 
-class Waterfall(Pane):
-    """What made the score of the selected row."""
+class Waterfall(Pane, can_focus=True):
+    """What made the score of the selected row. One that has more rows than fit takes the focus; then the keys
+    of a list scroll it."""
+
+    HELP = "This pane shows what made the score of the selected chunk."
+    BINDINGS = bindings("lists")  # type: ignore[assignment]
 
     #: Whether the knobs were open when its height was set, and what had been found.
     _beside_knobs = False
     _pool: Pool | None = None
     #: Whether its columns have titles, where there is room; whether its frame has the outcome.
     _titled = _low = False
+
+    def allow_focus(self) -> bool:
+        return self.max_scroll_y > 0
+
+    def on_focus(self) -> None:
+        self.post_message(self.Sized())  # the frame names the keys that scroll it
+
+    on_blur = on_focus
 
     def show_row(self, view: View, row: Row | None, marker: Marker) -> None:
         """Draw another row."""

@@ -167,7 +167,8 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
 
     @property
     def lower_pane(self) -> Pane:
-        return self.waterfall if self.narrow and not self.has_class("-pane-preview") else self.preview
+        alone = self.narrow and not self.has_class("-pane-preview")
+        return self.waterfall if alone or self.waterfall.has_focus else self.preview
 
     def key_place(self) -> str:
         if self.focused is self.query_line:
@@ -203,7 +204,7 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
                 self.toggle_knobs()
             self.toggle_class("-pane-preview")
             return
-        others = (self.knob_panel, self.preview)
+        others = (self.knob_panel, self.waterfall, self.preview)
         ring = [self.hits, *(pane for pane in others if pane.is_on_screen and pane.focusable)]
         if not ring[1:]:
             self.search.say(f"keys move in the chunks alone; {key('knobs')} opens the knobs")
