@@ -198,9 +198,10 @@ class WhyNotScreen(WorkbenchScreen):
         is_shown = self.has_class("-tall") or len(self.changes.drawn) <= room
         self.set_class(is_shown, "-passage")
         self.changes.styles.max_height = max(1, room) + frame if is_shown else None
-        self.call_after_refresh(self.on_pane_sized)
+        self.call_after_refresh(self.on_lines_sized)
 
-    def on_pane_sized(self) -> None:
+    def on_lines_sized(self) -> None:
+        self.label(self.changes)
         for pane in (self.query_one("#walk", Pane), self.query_one("#passage", Pane)):
             self.label(pane, subtitle=more(pane, pane is self.lower_pane))
 
