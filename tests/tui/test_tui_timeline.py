@@ -73,6 +73,25 @@ def of_talks(root: Path, talks: Sequence[Talk]) -> Workbench:
 # -- the demo -----------------------------------------------------------------------------------------------
 
 
+async def test_the_frame_of_a_list_says_which_of_its_rows_are_in_sight(tmp_path: Path) -> None:
+    async with opened(demo(tmp_path), SMALL) as (pilot, screen):
+        events, hint = screen.events, "v events: all"
+        at, of = events.size.height - 1, len(events.drawn)
+        assert plain(events.border_title).strip() == f"events · {of} · rows 1–{at} of {of} · {hint}"
+        await press(pilot, "G")
+        assert f" · rows {of - at + 1}–{of} of {of} · {hint}" in plain(events.border_title)
+        events.scroll_to(y=3, animate=False)  # as with the wheel: the cursor stays
+        await settled(pilot)
+        assert f" · rows 4–{3 + at} of {of} · {hint}" in plain(events.border_title)
+        await pilot.resize_terminal(50, 24)
+        await settled(pilot)
+        assert plain(events.border_subtitle) == f"{hint} · S session: all", "no room for it"
+        assert events.max_scroll_y > 0
+        await pilot.resize_terminal(80, 60)
+        await settled(pilot)
+        assert events.max_scroll_y == 0 and "rows" not in plain(events.border_subtitle)
+
+
 async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> None:
     async with opened(demo(tmp_path)) as (pilot, screen):
         assert "sessions · 6" in str(screen.sessions.border_title) and "✗ 1 missed flush" in shown(

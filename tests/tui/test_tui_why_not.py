@@ -187,6 +187,24 @@ async def test_the_asked_line_is_in_sight_and_marked(tmp_path: Path) -> None:
         assert text.scroll_offset.y < top - 5, "the user scrolls away from it"
 
 
+@pytest.mark.parametrize(("size", "least"), [(LARGE, 4), ((100, 30), 2)])
+async def test_all_steps_are_in_sight_and_the_passage_keeps_some_lines(
+    tmp_path: Path, size: tuple[int, int], least: int
+) -> None:
+    async with running(tmp_path, size, initial_query=DRILL) as (pilot, search):
+        search.tune(
+            search.search.view.knobs.set({"decay": True, "mmr": True, "max_results": 3, "min_score": 0.0})
+        )
+        await settled(pilot)
+        await press(pilot, *["j"] * 8, "w")
+        screen = opened(pilot)
+        steps, text = screen.query_one("#walk", Pane), screen.query_one("#passage", Pane)
+        assert len(steps.drawn) > 10 and seen(steps) == steps.text.splitlines() and "rows" not in frame(steps)
+        assert len(text.drawn) > text.size.height >= least
+        assert screen.changes.size.height == len(screen.changes.drawn) or text.size.height == least
+        assert screen.query_one("#keys").region.bottom == size[1]
+
+
 async def test_a_passage_of_one_line_is_the_asked_one(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, _):
         await press(pilot, "W", *"MEMORY.md:60", "enter")

@@ -105,7 +105,9 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
         self.label(self.detail, subtitle=self.more(self.detail))
         self.draw_keys()
 
-    def on_pane_sized(self) -> None:
+    def on_lines_sized(self) -> None:
+        for table in self.lists:
+            self.label(table)
         self.mark_more()
 
     def more(self, pane: Pane) -> str:

@@ -169,7 +169,7 @@ class ScrolledDialog(Dialog[T]):
     def action_scroll(self, step: int) -> None:
         self._text.scroll_relative(y=step, animate=False)
 
-    def on_pane_sized(self) -> None:
+    def on_lines_sized(self) -> None:
         self.call_after_refresh(self._label)
 
     def _label(self) -> None:

@@ -7,8 +7,8 @@ from textual.widget import Widget
 
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.render.format import join
-from openclaw_mem_tui.widgets.line_view import Lines, Pane
-from openclaw_mem_tui.widgets.lists import CursorList
+from openclaw_mem_tui.widgets.line_view import Lines
+from openclaw_mem_tui.widgets.lists import CursorList, Table
 from openclaw_mem_tui.widgets.painting import set_frame
 
 
@@ -43,11 +43,15 @@ class Frames:
         self, widget: Widget, title: str | None, subtitle: str | None, *, instead: str = "", one_edge: bool
     ) -> None:
         """Set the title and the subtitle (None: as before) of a frame; what is shown ``instead`` of the
-        subtitle; with ``one_edge`` the upper one has both."""
+        subtitle; with ``one_edge`` the upper one has both. That of a list that is too low says which rows are
+        in sight, where there is room."""
         before = self._given.get(widget, ("", ""))
         title, subtitle = before[0] if title is None else title, before[1] if subtitle is None else subtitle
         self._given[widget] = title, subtitle
         texts = title, instead or subtitle
+        if isinstance(widget, Table):
+            taken = Content.from_markup(title).cell_length + 1 if one_edge else 0
+            texts = title, more(widget, False, texts[1], taken)
         if one_edge:
             room = widget.outer_size.width - 4  # corners and blanks
             texts = f" {join((_cropped(title, texts[1], room), texts[1]))} ", ""
@@ -69,18 +73,19 @@ def rows_of(pane: Lines) -> str:
     if pane.max_scroll_y <= 0:
         return ""
     first, height = pane.scroll_offset.y + 1, pane.size.height - pane.fixed
-    return f"rows {first}–{min(first + height - 1, len(pane.drawn))} of {len(pane.drawn)}"
+    return f"rows {first:,}–{min(first + height - 1, len(pane.drawn)):,} of {len(pane.drawn):,}"
 
 
-def more(pane: Pane, keys: bool, beside: str = "") -> str:
+def more(pane: Lines, keys: bool, beside: str = "", taken: int = 0) -> str:
     """What the frame of a pane says that is too low for its text: which of its rows are in sight, and the
-    ``keys`` that scroll it. Before the words ``beside`` in short, where there is too little room."""
+    ``keys`` that scroll it. Before the words ``beside`` in short, where there is too little room: ``taken``
+    are cells of the same edge that others use."""
     if not (rows := rows_of(pane)):
         return beside
     down, up = key_hint("scroll_down", ""), key_hint("scroll_up", "scroll")
     ways = [join((rows, f"{down}{up}", beside)), join((f"{down}{key_hint('scroll_up', rows)}", beside))]
     ways = ways if keys else [join((rows, beside))]
-    room = pane.outer_size.width - 6  # corners, a line and a blank on both sides
+    room = pane.outer_size.width - 6 - taken  # corners, a line and a blank on both sides
     return next((way for way in ways if Content.from_markup(way).cell_length <= room), beside or ways[-1])
 
 

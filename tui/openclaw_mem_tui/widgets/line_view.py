@@ -38,6 +38,9 @@ class Lines(ScrollView, can_focus=False):
         text: str
         action: str
 
+    class Sized(Message):
+        """It has another size, or was scrolled: it shows other rows than before."""
+
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._drawn: Sequence[Line] = ()
@@ -101,6 +104,7 @@ class Lines(ScrollView, can_focus=False):
             self.vertical_scrollbar.position = new_value
         if round(old_value) != round(new_value):
             self.repaint()
+            self.post_message(self.Sized())
 
     @property
     def cells(self) -> int:
@@ -155,6 +159,7 @@ class Lines(ScrollView, can_focus=False):
 
     def on_resize(self, event: events.Resize) -> None:  # noqa: ARG002
         self._measure()
+        self.post_message(self.Sized())
 
     async def on_click(self, event: events.Click) -> None:
         y = event.y - self.fixed - self.gutter.top + self.scroll_offset.y
@@ -259,9 +264,6 @@ def nothing(cells: int) -> Sequence[Line]:  # noqa: ARG001 - the shape of every 
 class Pane(Lines):
     """Draws whatever function it was given last."""
 
-    class Sized(Message):
-        """The pane has another size, or was scrolled: it shows other rows than before."""
-
     def __init__(
         self, drawer: Drawer = nothing, *, id: str | None = None, classes: str | None = None
     ) -> None:
@@ -293,11 +295,6 @@ class Pane(Lines):
     def _bring_anchor_into_sight(self) -> None:
         self._scroll_from(self.scroll_offset.y)
 
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
-        if round(old_value) != round(new_value):
-            self.post_message(self.Sized())
-
     def let_go(self) -> None:
         """The user scrolls: the pane stays there."""
         self._anchor = None
@@ -306,7 +303,6 @@ class Pane(Lines):
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
-        self.post_message(self.Sized())
         if self._anchor is not None:
             self.call_after_refresh(self._bring_anchor_into_sight)
 

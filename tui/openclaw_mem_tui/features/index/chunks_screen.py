@@ -152,9 +152,10 @@ class ChunksScreen(WorkbenchScreen):
 
     def _bring_into_sight(self) -> None:
         self.text.scroll_to(y=self._top_for(self.text.drawn), animate=False, immediate=True)
-        self.on_pane_sized()
+        self.on_lines_sized()
 
-    def on_pane_sized(self) -> None:
+    def on_lines_sized(self) -> None:
+        self.label(self.pieces)
         for pane in (self.text, self.facts):
             self.label(pane, subtitle=more(pane, pane is self.text))
 

@@ -170,9 +170,9 @@ class Lab(WorkbenchScreen):
     def _fit_waterfall(self) -> None:
         row, room = self.hits.selected, self.hits.outer_size.height
         self.waterfall.fit(self.search.view, row, self.knobs_open, room)
-        self.call_after_refresh(self.on_pane_sized)
+        self.call_after_refresh(self.on_lines_sized)
 
-    def on_pane_sized(self) -> None:
+    def on_lines_sized(self) -> None:
         if self.is_attached:
             lower, shown = self.lower_pane, self.preview
             self.label(self.waterfall, subtitle=more(self.waterfall, lower is self.waterfall))

@@ -162,8 +162,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         if moment is not None and (write is not None or moment.kind == "compaction"):
             self.run_in(partial(self.presenter.read_change, moment, write, _QUIET_S), "change")
 
-    def on_pane_sized(self) -> None:
-        super().on_pane_sized()
+    def on_lines_sized(self) -> None:
         if self.presenter.state.whole is not None:
             self.draw_selected()  # the bars are as high as the chart
 

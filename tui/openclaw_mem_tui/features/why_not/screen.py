@@ -186,17 +186,22 @@ class WhyNotScreen(WorkbenchScreen):
         return preview.passage(self._text, self.passage.line, Marker.of(self.search.view.pool), cells)
 
     def _fit(self) -> None:
-        """Show the passage, its frame and a line of it at least, where all lines of the others are shown."""
+        """The steps come first, then the changes; the passage has the rest. A tall screen keeps a part of the
+        rest for it, a lower one shows it where all lines of the others are shown."""
         if not self.is_current:
             return  # closed meanwhile, or covered: it is drawn again when it is shown again
         above = sum(len(self.query_one(name, Pane).drawn) for name in ("#asked", "#notes", "#walk"))
         edges = sum(len(found.drawn) for found in self.query(Lines) if found.id in (None, *_EDGES))
-        frame = self.changes.gutter.height
-        left = self.size.height - edges - above - len(self.changes.drawn) - 2 * frame
-        self.set_class(left > frame, "-passage")
-        self.call_after_refresh(self.on_pane_sized)
+        frame, height = self.changes.gutter.height, self.size.height
+        kept = max(1, (height - 24) // 3)
+        room = height - edges - above - 3 * frame - kept  # of the changes, beside the passage
+        is_shown = self.has_class("-tall") or len(self.changes.drawn) <= room
+        self.set_class(is_shown, "-passage")
+        self.changes.styles.max_height = max(1, room) + frame if is_shown else None
+        self.call_after_refresh(self.on_lines_sized)
 
-    def on_pane_sized(self) -> None:
+    def on_lines_sized(self) -> None:
+        self.label(self.changes)
         for pane in (self.query_one("#walk", Pane), self.query_one("#passage", Pane)):
             self.label(pane, subtitle=more(pane, pane is self.lower_pane))
 
