@@ -235,7 +235,7 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
         assert screen.files.has_focus, "an empty list has no use for keys"
         await press(pilot, "tab")
         keys = shown(screen, KeyBar)
-        assert "z undo" in keys and "enter note" not in keys and "f filter" not in keys
+        assert "z undo" in keys and "enter open" not in keys and "f filter" not in keys
         await press(pilot, "a", "e", "E", "X", "enter")  # no row: said, nothing raised
         await press(pilot, "v", "x")
         assert "kinds: rejected" in str(screen.candidates.border_subtitle)
@@ -340,10 +340,10 @@ async def test_without_proposals_only_what_is_true_and_acts_is_shown(tmp_path: P
         said = "No proposals: nothing outdated, repeated or too long was found in MEMORY.md."
         assert screen.candidates.text.strip() == said and screen.files.has_focus
         assert "no agent search that returned something is recorded" in shown(screen, "#facts")
-        assert "enter note" in shown(screen, KeyBar)
+        assert "enter open" in shown(screen, KeyBar)
         await press(pilot, "tab")
         keys = shown(screen, KeyBar)
-        assert "z undo" not in keys and "enter note" not in keys and "r reload" in keys
+        assert "z undo" not in keys and "enter open" not in keys and "r reload" in keys
         assert "f filter" not in keys, "there is nothing to filter"
 
 

@@ -166,7 +166,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("read_timeline", "r", "read transcripts and log again", "timeline", "reload", 10),
     ),
     "Curate": (
-        Action("open_note", "enter", "show the chunks of the note", "curate", "note", 7),
+        Action("open_note", "enter", "show the chunks of the note", "curate", "open", 7),
         Action("accept", "a", _ACCEPT, "curate", "accept", 1),
         Action("reject", "X", "reject: do not propose it again", "curate", "reject", 2),
         Action("edit_proposal", "e", _PROPOSAL, "curate", "edit", 9, run="edit", twin="edit"),

@@ -175,7 +175,9 @@ class Lab(WorkbenchScreen):
     def on_lines_sized(self) -> None:
         if self.is_attached:
             lower, shown = self.lower_pane, self.preview
-            self.label(self.waterfall, subtitle=more(self.waterfall, lower is self.waterfall))
+            scrolls = lower is self.waterfall
+            there = key_hint("next_pane", "to it") if self.waterfall.focusable and not scrolls else ""
+            self.label(self.waterfall, subtitle=more(self.waterfall, scrolls, there))
             self.label(shown, subtitle=more(shown, lower is shown, shown.subtitle))
 
     @property
