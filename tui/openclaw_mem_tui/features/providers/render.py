@@ -36,7 +36,7 @@ _STATES = {
     "failed": ("✗", "bad"),
     "not-selected": ("·", "faint"),
 }
-_PROBING = ("◐", "probing", "accent")
+_PROBING = ("◐ probing", "accent")
 #: Roles that are not shown.
 _UNNAMED = ("not-selected", "bm25")
 #: Cells of the columns.
@@ -80,24 +80,34 @@ def link_row(
     """One provider: name, role, state, where data goes, vectors. ``alone``, without the pane of details: why
     it is in that state below it, of several that are not selected the names."""
     link, why = group[0], fmt.message(group[0].why, 600)
-    mark, role = _STATES[link.state]
-    words = link.label
+    said, role = _state(link)
     if key_of(link) in chain.probing:
-        mark, words, role = _PROBING
+        said, role = _PROBING
     quiet = "faint" if link.state == "not-selected" else ""
     row = line(
         fmt.POINTER[selected],
         (fmt.left(_name(group), _NAME) + " ", quiet or "strong"),
         (fmt.left("" if link.role in _UNNAMED else link.role, _ROLE) + " ", "dim"),
-        (fmt.left(f"{mark} {words}", _STATE) + " ", role),
+        (fmt.left(said, _STATE) + " ", role),
     )
     vectors = "not known" if damaged else f"{link.vectors:,} of {link.chunks:,}"
     vectors = vectors if link.in_use else ""
     row = (*row, Span(_columns(_data(link), vectors, cells - width(row)), "dim"))
     if not alone:
         return [row]
-    said = (_names(group) if group[1:] else why, "faint" if quiet else "dim")
-    return [row, *wrapped(line(" " * _INDENT, said), cells - 1, _INDENT)]
+    below = (_names(group) if group[1:] else why, "faint" if quiet else "dim")
+    return [row, *wrapped(line(" " * _INDENT, below), cells - 1, _INDENT)]
+
+
+def _state(link: ProviderState) -> tuple[str, str]:
+    """The state of a provider with its mark, and the role of both."""
+    mark, role = _STATES[link.state]
+    return f"{mark} {link.label}", role
+
+
+def answering(links: Sequence[ProviderState]) -> str:
+    """What answers a search now, with its state."""
+    return fmt.join(f"{name_of(link)} {_state(link)[0]}" for link in links if link.state == "active")
 
 
 def _name(group: Sequence[ProviderState]) -> str:
@@ -131,14 +141,14 @@ def detail(
         return wrapped(line((said, "dim")), cells - 1)
     details = Details(cells)
     say, link = details.say, group[0]
-    mark, role = _STATES[link.state]
+    said, role = _state(link)
     if group[1:]:
-        say("others", (f"{mark} {link.label}", role), ("; text would go to:", "dim"))
+        say("others", (said, role), ("; text would go to:", "dim"))
         for one in group:
             say(fmt.inert(one.name), fmt.message(chain.prospects.get(one.name, one.why)))
         say("select", "provider.name", (" in config.toml, or ", "dim"), "--provider", (" NAME", "dim"))
         return details.lines
-    say("state", (f"{mark} {link.label}", f"strong {role}".strip()), *_when(link, chain))
+    say("state", (said, f"strong {role}".strip()), *_when(link, chain))
     say("why", fmt.message(link.why))
     found = chain.probed.get(key_of(link))
     if isinstance(found, float):

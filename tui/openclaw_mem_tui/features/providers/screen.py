@@ -19,6 +19,7 @@ from openclaw_mem_tui.features.search.steps import take_step
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render.spans import Line, Reading, wrapped
 from openclaw_mem_tui.widgets.edges import KeyBar
+from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 from openclaw_mem_tui.widgets.wrapped import WrappedTable
@@ -114,7 +115,8 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
             wanted = ("backend", "primary")
             self.chain.point_at(next((row for row in rows if row[0].role in wanted), ()))
         self.label(self.chain, "providers")
-        self.label(self.faults, "simulated faults")
+        # Where there is one column, the providers are not beside them.
+        self.label(self.faults, "simulated faults", markup(render.answering(state.links)) * self.narrow)
         self.draw_selected()
 
     def status_at(self, cells: int) -> Line:
