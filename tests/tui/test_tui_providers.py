@@ -121,7 +121,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert "openai api.openai.com; needs OPENAI_API_KEY gemini " in said
         assert "ollama this machine (127.0.0.1:11434); needs no key select provider.name" in said
         await press(pilot, "r")
-        assert "is not in use" in screen.query_one("#status").text  # type: ignore[attr-defined]
+        assert "only a provider that is in use" in screen.query_one("#status").text  # type: ignore[attr-defined]
         await press(pilot, "k", "r")
         assert "BM25 needs no provider" in screen.query_one("#status").text  # type: ignore[attr-defined]
 

@@ -143,7 +143,7 @@ class ProvidersPresenter(Presenter[ChainState]):
         """Send one request to a provider, and say what came of it."""
         if not link.in_use:
             known = {"bm25": "BM25 needs no provider", "backend": "the next search uses qmd"}
-            self.say(known.get(link.role, f"{link.name} is not in use"))
+            self.say(known.get(link.role, "only a provider that is in use is probed"))
             return
         key, faults = key_of(link), self.service.faults
         self.update(probing=self.state.probing | {key}, said="")

@@ -103,7 +103,8 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         damaged = self.search.activity.damage is not None
         self.chain.show_wrapped(rows, partial(render.link_row, state, alone, damaged), head=render.header)
         self.faults.show_wrapped(_NAMES, partial(render.fault_rows, view.faults))
-        self.label(self.last, "last query with this fault" if view.shown_faults else "last query")
+        under = {0: "", 1: " with this fault"}.get(len(view.shown_faults), " with these faults")
+        self.label(self.last, f"last query{under}")
         height = 0 if self.narrow else self.size.height
         waits = self.waits
         last = partial(answer.last_query, view, height)
@@ -124,7 +125,8 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
 
     def idle_keys(self) -> frozenset[str]:
         idle = frozenset() if self.at is self.faults else frozenset({"toggle_fault"})
-        return idle if self.selected else idle | {"probe"}
+        group = self.selected
+        return idle if len(group) == 1 and group[0].in_use else idle | {"probe"}
 
     def draw_keys(self) -> None:
         super().draw_keys()
