@@ -143,6 +143,12 @@ async def test_one_key_swaps_the_run_and_its_baseline(tmp_path: Path) -> None:
         assert screen.search.view.knobs.decay and not screen.search.view.baseline_knobs.decay
         await press(pilot, "z")
         assert not screen.search.view.knobs.decay, "a step that is undone as any"
+        assert screen.search.view.baseline_knobs.decay, "the baseline too: it is a swap"
+        await press(pilot, "Z")
+        assert screen.search.view.knobs.decay and not screen.search.view.baseline_knobs.decay
+        assert "now: decay on · space: decay off" in screen.lesson.text
+        await press(pilot, "z", "z")
+        assert screen.search.view.knobs.decay and "space swap" in screen.query_one(KeyBar).text
         await press(pilot, "i", *" x")
         assert screen.search.view.knobs == screen.search.view.defaults, "of a lesson, whichever was shown"
 
@@ -155,6 +161,9 @@ async def test_one_key_swaps_the_run_and_its_baseline(tmp_path: Path) -> None:
         assert view.baseline.trace.knobs.mode == "bm25" == view.baseline_knobs.mode
         await press(pilot, "space")
         assert screen.search.view.knobs.mode == "bm25" and screen.search.view.answers
+        await press(pilot, "z")
+        view = screen.search.view
+        assert view.knobs == view.defaults and view.baseline_knobs.mode == "bm25" and view.answers
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])

@@ -61,10 +61,15 @@ class History:
 
 
 class Tried(NamedTuple):
-    """What a step changes: the knobs, or the simulated faults."""
+    """What a step changes: the knobs, or the simulated faults. ``by_swap``: also the baseline, which the
+    knobs were swapped with."""
 
     knobs: Knobs
     faults: frozenset[str]
+    by_swap: bool = False
+
+    def differs(self, other: Tried) -> bool:
+        return self[:2] != other[:2]
 
 
 @dataclass(slots=True)
@@ -93,8 +98,8 @@ class Steps:
     @staticmethod
     def _move(source: list[Tried], target: list[Tried], now: Tried) -> Tried | None:
         while source:
-            if (step := source.pop()) != now:  # else that is as it was already
-                target.append(now)
+            if (step := source.pop()).differs(now):  # else that is as it was already
+                target.append(now._replace(by_swap=step.by_swap))
                 return step
         return None
 

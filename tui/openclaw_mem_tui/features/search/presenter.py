@@ -170,10 +170,12 @@ class SearchPresenter(Presenter[View]):
         self.say("the configured defaults are the baseline")
         return state.needs_baseline_pool(self.view)
 
-    def swap(self) -> bool:
+    def swap(self, *, by_step: bool = False) -> bool:
         """The knobs of the baseline for those of the shown run; True when a search is needed."""
+        if not by_step:
+            self.steps.made(self.view.tried._replace(by_swap=True))
         knobs, self.state = self.view.baseline_knobs, state.swapped(self.view)
-        return self.tune(knobs)
+        return self.tune(knobs, by_step=True)
 
     def configure(self, knobs: Knobs, settings: Settings) -> bool:
         """Other knobs are configured from now on; True when the baseline needs a search."""

@@ -185,8 +185,8 @@ def idle_keys(search: SearchPresenter, asks: str) -> frozenset[str]:
         "next_lesson": guided,
         "swap": swaps(view),
         "reset_all": view.knobs != view.defaults and not view.shown_faults,
-        "undo_knob": any(step != view.tried for step in steps.done),
-        "redo_knob": any(step != view.tried for step in steps.undone),
+        "undo_knob": any(step.differs(view.tried) for step in steps.done),
+        "redo_knob": any(step.differs(view.tried) for step in steps.undone),
         "apply_knobs": search.service.reload is not None
         and (view.knobs != view.defaults or takes_back(search)),
     }

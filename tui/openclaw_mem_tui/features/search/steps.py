@@ -24,7 +24,11 @@ def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
         lab.switch_faults(after.faults, by_step=True)
         changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"
     else:
-        lab.tune(after.knobs, by_step=True)
+        if after.by_swap and after.knobs == lab.search.view.baseline_knobs:
+            if lab.search.swap(by_step=True):
+                lab.search_soon(0.0)
+        else:
+            lab.tune(after.knobs, by_step=True)
         changed = f"{'back to ' * back}{changed_words(before.knobs, after.knobs)}"
     other = f"{key('redo_knob')} redoes it" if back else f"{key('undo_knob')} undoes it"
     return f"{word}: {changed}; {other}{_kept(lab.search) if after.knobs != before.knobs else ''}"
