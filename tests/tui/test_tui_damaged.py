@@ -25,7 +25,7 @@ from openclaw_mem_tui.features.providers.screen import ProvidersScreen
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
 from openclaw_mem_tui.widgets.edges import KeyBar, Top
 from openclaw_mem_tui.widgets.line_view import Pane
-from support.damage import indexed, looked
+from support.damage import alter, indexed, looked
 
 WAITS = "the index is damaged: F repairs it"
 
@@ -276,3 +276,17 @@ async def test_a_fault_that_meets_the_damage_is_not_switched_on(tmp_path: Path) 
         await press(pilot, "2", "space")
         await until(pilot, lambda: app.search.view.pool_faults and not app.search.view.pending)
         assert not app.search.view.error, "it works after the repair"
+
+
+async def test_what_another_program_writes_into_the_index_is_checked(tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    app = Workbench(lambda faults: Memory.open(settings, resident=True, faults=faults))
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "3")
+        screen = index_screen(app)
+        await until(pilot, lambda: screen.presenter.state.report is not None)
+        assert screen.presenter.state.report is not None and not screen.presenter.state.report.errors
+        alter(settings, "DELETE FROM chunks WHERE seq = 1")  # in the log: this process has the index open
+        await until(pilot, lambda: "1 error" in shown(screen, "#facts"))
+        assert "F repairs" in shown(screen, "#facts") and "up to date" not in screen.files.text

@@ -173,7 +173,9 @@ async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None
         assert "1 file excluded" in shown(screen, "#facts")
         await pilot.resize_terminal(60, 20)
         await settled(pilot)
-        assert "r syncs 3 · 1 excluded" in (few := shown(screen, "#facts")) and "…" not in few
+        assert (
+            "✗ 1 error · F repairs · stale · r syncs 3" in (few := shown(screen, "#facts")) and "…" not in few
+        )
         await pilot.resize_terminal(*LARGE)
         await settled(pilot)
         assert "searches find the old text until the next sync" in " ".join(screen.detail.text.split())

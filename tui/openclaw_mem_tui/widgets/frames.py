@@ -73,7 +73,7 @@ def rows_of(pane: Lines) -> str:
     if pane.max_scroll_y <= 0:
         return ""
     first, height = pane.scroll_offset.y + 1, pane.size.height - pane.fixed
-    return f"rows {first:,}–{min(first + height - 1, len(pane.drawn)):,} of {len(pane.drawn):,}"
+    return f"{pane.unit} {first:,}–{min(first + height - 1, len(pane.drawn)):,} of {len(pane.drawn):,}"
 
 
 def more(pane: Lines, keys: bool, beside: str = "", taken: int = 0) -> str:

@@ -253,6 +253,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
         undone = await self.presenter.undo(edits)
         said = self._say_on(over)
         if undone:
+            self.search.sync.done = Done(said, edits[0].path if len(edits) == 1 else "")
             over.remembered(said)
 
     def _say_on(self, over: WorkbenchScreen) -> str:

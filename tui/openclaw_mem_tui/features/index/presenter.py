@@ -210,11 +210,13 @@ class IndexPresenter(Presenter[IndexState]):
         return self.state.overview is not None and self._file != self._stamp()
 
     def _stamp(self) -> tuple[int, ...]:
-        """Changes also with what another program writes into the file of the index. Costs one stat."""
-        with suppress(OSError):
-            found = self.service.settings.index_path.stat()
-            return found.st_ino, found.st_size, found.st_mtime_ns
-        return ()
+        """Changes also with what another program writes into the index, or its log. Costs two stats."""
+        found, path = [], self.service.settings.index_path
+        for file in (path, path.with_name(f"{path.name}-wal")):
+            with suppress(OSError):
+                one = file.stat()
+                found += [one.st_ino, one.st_size, one.st_mtime_ns]
+        return tuple(found)
 
     def _is_quick(self) -> bool:
         report = self.state.report

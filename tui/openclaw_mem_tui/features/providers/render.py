@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Spent
 from openclaw_mem_tui.bindings import key, reach
-from openclaw_mem_tui.features.providers.presenter import EVENTS_SEEN, ChainState, key_of
+from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED, in_full
@@ -222,7 +222,7 @@ def _last_fallback(chain: ChainState) -> list[tuple[str, str]]:
     if chain.fallback is not None:
         return [("in use now" + " (simulated)" * chain.simulated, "warn")]
     if (event := chain.last_fallback) is None:
-        return [(f"not used in the last {EVENTS_SEEN} events", "dim")]
+        return [("not used in the recorded events", "dim")]
     why = f": {fmt.message(event.reason)}" if event.reason else ""
     return [("last used ", "dim"), (fmt.clock(event.at, chain.at), ""), (why, "dim")]
 
