@@ -114,7 +114,7 @@ def offered(search: SearchPresenter) -> tuple[str, str] | None:
     left = search.remembered
     parts = _parts(search.view, left)
     if left.screen:
-        parts += [f"{entry.key} {entry.tab}" for entry in SCREENS if entry.name == left.screen]
+        parts += [f"screen {entry.key} {entry.tab}" for entry in SCREENS if entry.name == left.screen]
     return (f"Continue: {left.query or 'the last session'}", fmt.join(parts)) if left.query or parts else None
 
 
