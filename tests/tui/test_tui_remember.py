@@ -219,10 +219,10 @@ async def test_a_session_continues_and_is_started_anew(
         offered = "▌ Continue: router cellar  "
         assert "From your last session and your notes  enter asks one" in screen.hits.text
         assert offered in screen.hits.text and "enter continue" in screen.query_one(KeyBar).text
-        assert "2 knobs · baseline · 3 index" in screen.hits.text
+        assert "2 knobs · baseline · screen 3 index" in screen.hits.text
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
-        assert "2 knobs · baseline · 3 index" in screen.hits.text, "not cut"
+        assert "2 knobs · baseline · screen 3 index" in screen.hits.text, "not cut"
         await press(pilot, "f1")
         assert "a session begins fresh" in " ".join(
             pilot.app.screen.query_one("#help-about", Pane).text.split()
