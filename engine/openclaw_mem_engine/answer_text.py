@@ -12,7 +12,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.stages.snippets import WINDOW
 from openclaw_mem_engine.ranking.trace import Trace, apart, touches
-from openclaw_mem_engine.sanitize import figure
+from openclaw_mem_engine.sanitize import capital, figure
 
 #: What an answer from a damaged index is about.
 READABLE = "the part of the index that can be read"
@@ -31,7 +31,7 @@ def answer_text(pool: Pool, trace: Trace) -> str:
     """Short sentences, the last without its full stop: ``found`` and ``would_add``. Paths in them are as in
     the index."""
     parts = filter(None, (*found(pool, trace), would_add(trace)))
-    return ". ".join(f"{part[0].upper()}{part[1:]}" for part in parts)
+    return ". ".join(map(capital, parts))
 
 
 def found(pool: Pool, trace: Trace) -> tuple[str, ...]:

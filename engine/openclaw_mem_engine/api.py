@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.providers.services import ServiceState as ServiceState
     from openclaw_mem_engine.qmd.scope import session_scope as session_scope
     from openclaw_mem_engine.ranking.kinds import RankedList as RankedList
+    from openclaw_mem_engine.ranking.kinds import kinds_of as kinds_of
     from openclaw_mem_engine.ranking.knob_spec import knob_words as knob_words
     from openclaw_mem_engine.ranking.knobs import KNOBS as KNOBS
     from openclaw_mem_engine.ranking.knobs import Knobs as Knobs
@@ -133,6 +134,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval import examine_unopened as examine_unopened
     from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision
     from openclaw_mem_engine.retrieval.unread import damage_of as damage_of
+    from openclaw_mem_engine.sanitize import capital as capital
     from openclaw_mem_engine.sanitize import counted as counted
     from openclaw_mem_engine.sanitize import ordinal as ordinal
     from openclaw_mem_engine.sanitize import visible_line as visible_line
@@ -145,6 +147,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.base import CacheSize as CacheSize
     from openclaw_mem_engine.stores.base import Fingerprint as Fingerprint
     from openclaw_mem_engine.stores.damage import file_damage as file_damage
+    from openclaw_mem_engine.stores.damage import index_stamp as index_stamp
     from openclaw_mem_engine.stores.damage import saveable_embeddings as saveable_embeddings
     from openclaw_mem_engine.stores.findings import KEEP_DAMAGED as KEEP_DAMAGED
     from openclaw_mem_engine.stores.findings import UNWRITABLE as UNWRITABLE

@@ -22,10 +22,10 @@ UPGRADE = "git pull && uv tool install --force ."
 
 #: Options that choose an index, as they were given.
 _choice: list[str] = []
-#: A command stands in backticks or alone; after a word the name is that of the program. ``demo`` takes none,
+#: A command is in backticks or alone; after a word the name is that of the program. ``demo`` takes none,
 #: and the file that ``config`` writes is that of all indexes.
 _COMMAND = r"(?<![\w.;,] )openclaw-mem (?!demo\b|config (?:set|undo)\b)(?=[a-z])"
-#: Keys of JSON that hold messages, and "text" where it does not stand beside lines of a note.
+#: Keys of JSON that hold messages, and "text" where it is not beside lines of a note.
 _MESSAGES = frozenset(
     {"action", "reason", "repair", "answer", "why", "whyNot", "warning", "rebuild", "fixed"}
 )

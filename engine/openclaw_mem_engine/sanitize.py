@@ -92,6 +92,11 @@ def figure(value: float, digits: int) -> str:
     return f"{value:z.{digits}f}".replace("-", "−")
 
 
+def capital(text: str) -> str:
+    """A text as a sentence begins; its other letters stay."""
+    return f"{text[0].upper()}{text[1:]}"
+
+
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """``1 chunk``, ``1,904 chunks``"""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

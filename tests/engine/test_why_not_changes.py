@@ -119,7 +119,7 @@ def test_a_change_that_removes_a_result_comes_after_one_that_does_not() -> None:
     lists = (vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("b", 3.0)]))
     changes = searched(lists)[0].changes()
     lost = [bool(change.lost) for change in changes]
-    assert True in lost and False in lost and lost == sorted(lost)
+    assert set(lost) == {False, True} and lost == sorted(lost)
     first = next(change for change in changes if change.lost)
     assert first.lost == ("memory/a.md:1",) and any(change.how for change in changes if not change.lost), (
         "the top one"

@@ -15,7 +15,7 @@ from openclaw_mem_engine.cli.arguments import COMMANDS, COMMON, SECTIONS
 from openclaw_mem_engine.cli.command_table import Command
 from openclaw_mem_engine.cli.terminal import is_terminal, out, width
 from openclaw_mem_engine.errors import UsageError, did_you_mean
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import capital, visible
 
 _FIRST_STEPS = """\
 examples:
@@ -263,7 +263,7 @@ def _add_commands(
         own = commands.add_parser(
             command.name,
             help=command.summary,
-            description=f"{command.summary[0].upper()}{command.summary[1:]}.\n\n{command.details}".rstrip(),
+            description=f"{capital(command.summary)}.\n\n{command.details}".rstrip(),
             epilog=f"examples:\n  openclaw-mem {command.example}\n",
             **shape,
         )

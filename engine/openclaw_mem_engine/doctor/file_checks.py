@@ -29,7 +29,7 @@ from openclaw_mem_engine.ranking.unshown import (
     total,
     unshown_by_file,
 )
-from openclaw_mem_engine.sanitize import counted, counted_are, counted_have
+from openclaw_mem_engine.sanitize import capital, counted, counted_are, counted_have
 from openclaw_mem_engine.stores.base import FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import Outcome, Severity
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
@@ -99,7 +99,7 @@ def check_files(disk: Disk, out: Outcome) -> None:
             out.add(code, "warning", text, sorted(paths), INDEX)
     for file in excluded:
         if file.of_workspace:
-            text, kept = f"{file.text[0].upper()}{file.text[1:]}.", file.path == WHOLE
+            text, kept = f"{capital(file.text)}.", file.path == WHOLE
             out.add(*(("workspace-empty", "warning") if kept else ("notes-not-included", "info")), text)
     if not_included := notes_not_included(disk.settings):
         out.add("notes-not-included", "info", not_included)

@@ -123,7 +123,7 @@ def _check_room(settings: Settings, out: Outcome) -> None:
     if not room or min(room) < LEAST_FREE or not index.exists():
         return
     try:
-        files.check_room(index, files.bytes_of([index, index.with_name(f"{index.name}-wal")]))
+        files.check_room(index, files.bytes_of([index, files.log_of(index)]))
     except IndexUnavailable as error:
         out.add("no-room-to-rebuild", "warning", str(error))
 
@@ -204,7 +204,7 @@ def check_size(settings: Settings, snap: Snapshot, out: Outcome) -> None:
     """The file is not much larger than its content."""
     pragmas = ("page_size", "page_count", "freelist_count")
     page, pages, free = (snap.number(f"PRAGMA {name}") for name in pragmas)
-    waiting = files.bytes_of([settings.index_path.with_name(f"{settings.index_path.name}-wal")])
+    waiting = files.bytes_of([files.log_of(settings.index_path)])
     size, unused = page * pages / 1e6, page * free / 1e6
     out.detail = f"index {size:.1f} MB, {unused:.1f} MB of it unused; log {waiting / 1e6:.1f} MB"
     if waiting > max(_LARGE_LOG, page * pages):

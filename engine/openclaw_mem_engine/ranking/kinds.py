@@ -94,6 +94,11 @@ class ListKind:
     reads: tuple[str, ...] = ()
 
 
+def kinds_of(lists: Iterable[RankedList]) -> str:
+    """``vector and BM25``: what these lists are."""
+    return " and ".join(dict.fromkeys(lst.kind.title for lst in lists))
+
+
 def ranked_list(pool: Pool, source: CandidateList, cut: int, *, fused: bool) -> RankedList:
     """The key of a fused list does not name its vector space, so that it is the same whichever is chosen."""
     memo = pool.memo.setdefault("lists", {})

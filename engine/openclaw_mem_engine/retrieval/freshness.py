@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_engine.model import WHOLE, ExcludedFile, Freshness, Note
 from openclaw_mem_engine.providers.base import space_of
+from openclaw_mem_engine.sanitize import capital
 from openclaw_mem_engine.workspace.rules import TRANSCRIPT_FOLDER, machine_folder
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def note_staleness(known: Freshness | None, notes: list[Note]) -> None:
         notes.append(Note("stale", text, "warning"))
     for file in known.excluded:
         if file.of_workspace and file.path != WHOLE:
-            notes.append(Note("notes-not-included", f"{file.text[0].upper()}{file.text[1:]}.", "warning"))
+            notes.append(Note("notes-not-included", f"{capital(file.text)}.", "warning"))
 
 
 def stale_since(settings: Settings, changes: Changes, synced_at: float | None, now: float) -> float | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import IndexDamaged, IndexLocked, IndexUnavailable
 from openclaw_mem_engine.model import Note
+from openclaw_mem_engine.sanitize import capital
 from openclaw_mem_engine.stores.query import LABEL, Common, LexicalQuery, build_keyword_query, build_query
 from openclaw_mem_engine.sync.fingerprint import lacking, provide
 
@@ -103,5 +104,5 @@ def provide_for_search(
     if not kinds:
         return []
     made = " and ".join(sorted(LABEL[kind] for kind in kinds))
-    text = f"{made[0].upper()}{made[1:]} were added to the index for these knobs, once, in"
+    text = f"{capital(made)} were added to the index for these knobs, once, in"
     return [Note("rows-added", f"{text} {time.perf_counter() - start:.1f} s.", "info")]

@@ -1,5 +1,5 @@
-"""What stands in for a backend whose index is too damaged to be opened: notes, providers and the event log of
-that memory need no index."""
+"""The backend of a memory whose index is too damaged to be opened: its notes, providers and event log need no
+index."""
 
 from __future__ import annotations
 

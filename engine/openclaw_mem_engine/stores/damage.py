@@ -4,7 +4,7 @@ reads it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, CancelToken
@@ -96,6 +96,18 @@ def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexD
     return None
 
 
+def index_stamp(settings: Settings) -> tuple[int, ...]:
+    """Changes with what any program writes into the file of the index, or its log. Costs two stats."""
+    from openclaw_mem_engine.stores.sqlite.files import log_of
+
+    found: list[int] = []
+    for file in (settings.index_path, log_of(settings.index_path)):
+        with suppress(OSError):
+            one = file.stat()
+            found += [one.st_ino, one.st_size, one.st_mtime_ns]
+    return tuple(found)
+
+
 def saveable_embeddings(
     settings: Settings, cancel: CancelToken | None = None
 ) -> tuple[int, int | None] | None:
@@ -110,7 +122,9 @@ def kept(damaged: Path, saved: int) -> str:
     took = f"The new one took {counted(saved, 'embedding')} from it."
     if not saved:
         took = "The new one took none of its embeddings: they are made again."
-    log = damaged.with_name(f"{damaged.name}-wal")
+    from openclaw_mem_engine.stores.sqlite.files import log_of
+
+    log = log_of(damaged)
     beside = f" Its log is {log.name} beside it." if log.exists() and log.stat().st_size else ""
     return f"{took} The damaged file is kept as {damaged}; you can delete it.{beside}"
 

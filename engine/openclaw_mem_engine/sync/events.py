@@ -281,4 +281,6 @@ def _began(since: float) -> str:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+    from openclaw_mem_engine.sanitize import capital
+
+    return f"{capital(text)}."

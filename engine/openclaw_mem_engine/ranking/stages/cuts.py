@@ -9,7 +9,7 @@ from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import may_match
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
 from openclaw_mem_engine.ranking.trace import decimals
-from openclaw_mem_engine.sanitize import figure
+from openclaw_mem_engine.sanitize import capital, figure
 
 
 def cut_by_score(state: RankingState) -> None:
@@ -21,7 +21,7 @@ def cut_by_score(state: RankingState) -> None:
         state.why_below = partial(_why_below, minimum, state.knobs.digits, state.why_low[::-1])
         _drop_low(state, state.low, state.why_below)
     elif minimum > 0 and before:
-        state.notes.append(Note("cut-not-applied", f"{no_cut[0].upper()}{no_cut[1:]}."))
+        state.notes.append(Note("cut-not-applied", f"{capital(no_cut)}."))
     state.record(
         "min_score",
         f"score ≥ {minimum:g}" if no_cut is None else "does not apply",

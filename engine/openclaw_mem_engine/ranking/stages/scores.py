@@ -15,6 +15,7 @@ from openclaw_mem_engine.ranking.kinds import (
     RankedList,
     Values,
     entrance,
+    kinds_of,
     ranked_list,
     true_scores,
     why_absent,
@@ -281,11 +282,12 @@ def _why_no_cut(state: RankingState) -> str | None:
     if state.knobs.bm25_score == "ratio" and state.knobs.fusion == "weighted":
         return None  # made of bm25 itself
     if state.knobs.fusion == "rrf":
-        return "min score is not applied: RRF scores come from ranks, not relevance"
-    if state.lists and all(lst.kind.by_words for lst in state.lists):
-        alone = " and ".join(dict.fromkeys(lst.kind.title for lst in state.lists))
-        return f"min score is not applied: scores of {alone} alone come from ranks, not relevance"
-    return None
+        what = "RRF scores"
+    elif state.lists and all(lst.kind.by_words for lst in state.lists):
+        what = f"scores of {kinds_of(state.lists)} alone"
+    else:
+        return None
+    return f"min score is not applied: {what} come from ranks, not relevance"
 
 
 def _ceiling(terms: Sequence[_Term], knobs: Knobs, item: Ranked) -> str:

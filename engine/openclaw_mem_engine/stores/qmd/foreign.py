@@ -21,6 +21,7 @@ from openclaw_mem_engine.stores.qmd.schema import (
 )
 from openclaw_mem_engine.stores.sqlite.connections import connect_read_only
 from openclaw_mem_engine.stores.sqlite.database import Bound, explained, rows
+from openclaw_mem_engine.stores.sqlite.files import log_of
 
 #: How often a query is repeated because the file changed meanwhile.
 _TRIES = 5
@@ -70,7 +71,7 @@ class ForeignDatabase:
     def _on_disk(self) -> tuple[tuple[int, ...], ...]:
         """What changes when another program writes: the file, and whether there is a log. With a log SQLite
         itself gives each query one state."""
-        log = self.path.with_name(f"{self.path.name}-wal")
+        log = log_of(self.path)
         try:
             found = self.path.stat()
         except OSError as error:

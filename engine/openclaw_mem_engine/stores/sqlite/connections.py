@@ -17,6 +17,7 @@ from openclaw_mem_engine.stores.sqlite.files import (
     bytes_of,
     is_of_full_disk,
     is_writable,
+    log_of,
     unreachable,
 )
 
@@ -110,7 +111,7 @@ def connect_read_only(path: Path) -> apsw.Connection:
     would make one."""
     import apsw
 
-    mode = "mode=ro" if bytes_of([path.with_name(f"{path.name}-wal")]) else "immutable=1"
+    mode = "mode=ro" if bytes_of([log_of(path)]) else "immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return apsw.Connection(f"{uri_of(path.resolve())}?{mode}", flags=flags)
 

@@ -42,6 +42,11 @@ def damaged_files(index: Path) -> dict[Path, int]:
     return {path: int(match[1] or 1) for path, match in found if match}
 
 
+def log_of(path: Path) -> Path:
+    """What SQLite writes to before it writes the file."""
+    return path.with_name(f"{path.name}-wal")
+
+
 def with_companions(path: Path) -> list[Path]:
     """A SQLite file and its companions, as far as they are there."""
     parts = (path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", "-journal"))

@@ -28,7 +28,7 @@ from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.chunks import ChunkRows
 from openclaw_mem_engine.stores.sqlite.connections import one_state
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained
-from openclaw_mem_engine.stores.sqlite.files import bytes_of, damaged
+from openclaw_mem_engine.stores.sqlite.files import bytes_of, damaged, log_of
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
 from openclaw_mem_engine.stores.sqlite.schema import (
     DERIVED,
@@ -317,7 +317,7 @@ class SqliteReader:
             return self._vectors.ranks(self._primary(space), self.generation(), vector, ids)
 
     def bytes_on_disk(self) -> int:
-        return bytes_of([self.path, self.path.with_name(f"{self.path.name}-wal")])
+        return bytes_of([self.path, log_of(self.path)])
 
     def interrupt(self) -> None:
         for database in filter(None, (self._db, self._left)):

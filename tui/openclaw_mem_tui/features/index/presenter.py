@@ -23,6 +23,7 @@ from openclaw_mem_engine.api import (
     Plan,
     SyncRequest,
     files_on_disk,
+    index_stamp,
 )
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.presenter import Presenter
@@ -210,13 +211,7 @@ class IndexPresenter(Presenter[IndexState]):
         return self.state.overview is not None and self._file != self._stamp()
 
     def _stamp(self) -> tuple[int, ...]:
-        """Changes also with what another program writes into the index, or its log. Costs two stats."""
-        found, path = [], self.service.settings.index_path
-        for file in (path, path.with_name(f"{path.name}-wal")):
-            with suppress(OSError):
-                one = file.stat()
-                found += [one.st_ino, one.st_size, one.st_mtime_ns]
-        return tuple(found)
+        return index_stamp(self.service.settings)
 
     def _is_quick(self) -> bool:
         report = self.state.report

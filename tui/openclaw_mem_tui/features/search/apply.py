@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from openclaw_mem_engine.api import (
     write_settings,
 )
 from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.features.search.render.knobs import idle
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, diff_lines, line, wrapped
 from openclaw_mem_tui.widgets.dialogs import confirm
@@ -61,8 +62,8 @@ async def offer(screen: Lab) -> None:
         return
 
     write = partial(screen.run_in, partial(_write, screen, settings, edit), "apply")
-    idle = [n for n in view.changed_knobs() if view.knobs.missing_need(n)] if edit.kind == "write" else []
-    confirm(screen, _TITLES[edit.kind], partial(_shown, edit, view.knobs, idle), edit.kind, write)
+    needs = {name: idle(name, view.knobs) for name in view.changed_knobs()} if edit.kind == "write" else {}
+    confirm(screen, _TITLES[edit.kind], partial(_shown, edit, needs), edit.kind, write)
 
 
 def _proposed(
@@ -78,13 +79,13 @@ def _proposed(
     return settings, propose_settings(settings, values) if values else None
 
 
-def _shown(edit: SettingsEdit, knobs: Knobs, idle: Sequence[str], cells: int) -> list[Line]:
-    """``idle`` are changed knobs without an effect."""
+def _shown(edit: SettingsEdit, needs: Mapping[str, str], cells: int) -> list[Line]:
+    """``needs`` of changed knobs say why they have no effect, where they have none."""
     where = fmt.inert(str(edit.path)) + (" (a new file)" if edit.before is None else "")
     form = f"{key('export')} c copies the knobs as openclaw.json takes them"
     also = f"; {form}" if edit.kind == "write" else ""
     said = f"The agent is not affected: openclaw-mem alone reads this file{also}."
-    warned = (f"{knob_words(name)} has no effect now: it {knobs.missing_need(name)}." for name in idle)
+    warned = (f"{knob_words(name)} has no effect now: it {why}." for name, why in needs.items() if why)
     return [
         *wrapped(line((where, "strong")), cells),
         *wrapped(line((said, "dim")), cells),

@@ -60,8 +60,8 @@ def _uncut(trace: Trace, baseline: Baseline, new: Sequence[Row]) -> bool:
 
 def uncut(trace: Trace) -> str:
     """That the min score is not applied, and which scores of ranks are the cause."""
-    alone = " and ".join(dict.fromkeys(lst.kind.title for lst in trace.lists))
-    return f"min score not applied ({'RRF' if trace.knobs.fusion == 'rrf' else f'{alone} alone'})"
+    cause = "RRF" if trace.knobs.fusion == "rrf" else f"{api.kinds_of(trace.lists)} alone"
+    return f"min score not applied ({cause})"
 
 
 def _firsts(baseline: Baseline, trace: Trace) -> list[Row]:

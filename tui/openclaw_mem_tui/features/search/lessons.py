@@ -154,8 +154,6 @@ def over_hits(search: SearchPresenter, cells: int, brief: bool = False, full: bo
     title = lesson_title(guide, number, view, cells, brief=brief)
     if not full:
         return [title]
-    text = (
-        *lesson_text(guide[number], cells - 1),
-        *wrapped(line("  ", *also_set(guide[number], view)), cells - 1),
-    )
+    text, also = lesson_text(guide[number], cells - 1), also_set(guide[number], view)
+    text += wrapped(line("  ", *also), cells - 1) if also else []
     return [title, *text, (), *in_full(view, cells)]

@@ -279,4 +279,4 @@ def _unmatched(trace: Trace) -> str:
     if len(lists) == 1:
         return f"{lists[0].kind.title} only: {whys[0]}."
     text = ", and ".join(whys)
-    return f"{text[0].upper()}{text[1:]}."
+    return f"{api.capital(text)}."

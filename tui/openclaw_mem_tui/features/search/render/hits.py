@@ -229,12 +229,17 @@ def scored_line(view: View, row: Row) -> int | None:
     return row.shown.best_line or (then.shown.best_line if then is not None else None)
 
 
+def sent_of(view: View, row: Row) -> list[tuple[int, int]]:
+    """The first and last lines of what the agent receives of a row's file."""
+    return [lines for result in view.results_of(row.path) for lines in result.shown]
+
+
 def best(view: View, row: Row, marker: Marker) -> NoteLine | None:
     """The line of a row's chunk that answers the query best, the same in a run and in its baseline; where no
     line has a score, that with most words of the query. Of a chunk that is not returned, one that no result
     shows: the agent has the others."""
     found = view.candidate(row.chunk_id)
-    sent = [] if row.returned else [lines for result in view.results_of(row.path) for lines in result.shown]
+    sent = [] if row.returned else sent_of(view, row)
     return marker.best(found, scored_line(view, row), sent) if found is not None else None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from openclaw_mem_engine import api
 from openclaw_mem_tui.bindings import reach
 from openclaw_mem_tui.features.search.render.hits import best as best_of
+from openclaw_mem_tui.features.search.render.hits import sent_of
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, hanging, line, wrapped
@@ -67,9 +68,8 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
 
 def elsewhere(view: View, row: Row) -> str:
     """Which lines of a chunk that is not returned are in results of other chunks of its file."""
-    spans = (lines for result in view.results_of(row.path) for lines in result.shown)
-    held = [(max(a, row.start_line), min(b, row.end_line)) for a, b in spans]
-    parts = [f"{a}–{b}" if a < b else f"{a}" for a, b in sorted(set(held)) if a <= b]
+    held = {(max(a, row.start_line), min(b, row.end_line)) for a, b in sent_of(view, row)}
+    parts = [f"{a}–{b}" if a < b else f"{a}" for a, b in sorted(held) if a <= b]
     if not parts:
         return "not sent to the agent"
     if len(parts) > 1:
