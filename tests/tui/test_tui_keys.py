@@ -1,4 +1,4 @@
-"""Filters, the table of keys, the help, clicks, and steps of the knobs."""
+"""The table of keys, the key bar, and where each key goes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ from lab_world import LARGE, SMALL, frame, lab, press, settled
 from textual.events import Key
 from textual.pilot import Pilot
 
-from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui import bindings
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
-from openclaw_mem_tui.features.search.history import Steps, Tried
-from openclaw_mem_tui.features.search.state import KNOB_NAMES, View
-from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.user_keys import take_keys
-from openclaw_mem_tui.widgets.dialogs import Choices, HelpText
+from openclaw_mem_tui.widgets.dialogs import HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
-from openclaw_mem_tui.widgets.help import HelpRow, HelpScreen
+from openclaw_mem_tui.widgets.help import HelpRow
 from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
@@ -33,109 +29,6 @@ DRILL = "restore drill"
 def _declared_keys() -> object:
     yield
     take_keys({})
-
-
-async def test_hits_are_filtered_by_path_and_text_and_the_ranking_stays(tmp_path: Path) -> None:
-    app = world.workbench(tmp_path, initial_query=DRILL)
-    async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        hits = lab(app).hits
-        ranked, trace = list(hits.rows), lab(app).search.view.trace
-        await press(pilot, "G", "n")
-        assert hits.cursor == 0, "without a filter it is the next row, and after the last the first"
-        await press(pilot, "n", "N", "n")
-        assert hits.cursor == 1
-        chosen = hits.selected
-        assert chosen is not None
-        await press(pilot, "f", *Path(chosen.path).stem)
-        line = app.screen.query_one(FilterLine)
-        assert line.has_focus and line.region.height == 1
-        assert "show all rows" in app.screen.query_one(KeyBar).text
-        shown = list(hits.rows)
-        assert 0 < len(shown) < len(ranked) and shown == [row for row in ranked if row in shown]
-        assert hits.selected is chosen, "it stays where it can"
-        assert f"{len(hits.rows)} of {len(ranked)} rows, ranks unchanged" in frame(hits)
-        assert lab(app).search.view.trace is trace, "nothing is searched or ranked"
-        await press(pilot, "enter")
-        assert hits.has_focus and not line.region.height
-        await press(pilot, "escape")
-        assert list(hits.rows) == ranked and hits.selected is chosen and "filter" not in frame(hits)
-        await press(pilot, "g", "g", "n")
-        assert Path(chosen.path).stem in (hits.selected or ranked[0]).path, (
-            "n goes to a match of the last filter"
-        )
-        at = hits.cursor
-        await press(pilot, "n", "N")
-        assert hits.cursor == at
-
-        said = lab(app).status_line
-        await press(pilot, "f", *"zzz", "enter", "n")
-        assert not hits.rows and f"0 of {len(ranked)} rows" in frame(hits)
-        assert "no row has zzz" in said.text
-        await press(pilot, "exclamation_mark")
-        assert "no row has zzz" in app.screen.query_one(HelpText).text, "shown in full, it stays"
-        await press(pilot, "escape")
-        assert "no row has zzz" in said.text
-        await press(pilot, "f", *"drill")
-        assert hits.rows and "no row has" not in said.text, "it lasts until the next action"
-        await press(pilot, "enter", "n", "escape", "y")
-        assert "sent to the terminal's clipboard" in said.text
-        await pilot.click(hits, offset=(20, hits.fixed + hits.gutter.top + 9))
-        await settled(pilot)
-        assert hits.cursor and "clipboard" not in said.text, "a click moves the cursor too"
-        assert list(hits.rows) == ranked
-
-        by_text = next(row for row in ranked if "drill" not in row.path)
-        await press(pilot, "f", *"drill", "enter")
-        assert by_text.chunk_id in {row.chunk_id for row in hits.rows}, "by the text of a chunk too"
-        assert " of " in hits.text.partition("not returned")[2].splitlines()[0], "the rule counts both"
-        await press(pilot, "slash")
-        assert lab(app).query_line.has_focus, "filtered or not, / edits the query"
-
-
-@pytest.mark.parametrize("size", [SMALL, (60, 20), (200, 50)])
-async def test_every_list_is_filtered_in_the_same_way(tmp_path: Path, size: tuple[int, int]) -> None:
-    app = world.workbench(tmp_path)
-    async with app.run_test(size=size) as pilot:
-        await settled(pilot)
-        await press(pilot, "escape", "3")
-        screen = app.screen
-        assert isinstance(screen, IndexScreen)
-        every = screen.files.counted[1]
-        await press(pilot, "slash", *"RUNBOOKS", "enter")
-        assert 0 < screen.files.counted[0] < every and screen.files.has_focus
-        assert screen.files.selected is not None and "runbooks" in screen.files.selected.path
-        assert f"filter runbooks · {screen.files.counted[0]} of {every}" in frame(screen.query_one("#files"))
-        opened, syncs = screen.files.selected, len(screen.presenter.state.events)
-        await pilot.press("f", *"run")
-        await settled(pilot)
-        assert screen.files.wanted == "run", "letters, no keys"
-        assert len(screen.presenter.state.events) == syncs
-        await press(pilot, "enter", "enter")
-        assert isinstance(app.screen, ChunksScreen) and opened and app.screen.path == opened.path
-        pieces, anatomy = app.screen.pieces, app.screen.anatomy
-        assert anatomy is not None
-        word = next(word for line in anatomy.lines for word in line.text.split() if word.isalpha())
-        await press(pilot, "f", *word, "enter")
-        assert 0 < pieces.counted[0] <= pieces.counted[1] and pieces.selected is not None
-        await press(pilot, "escape", "escape")
-        await press(pilot, "tab")
-        if app.screen is screen:
-            await press(pilot, "f", *"without", "enter")
-            assert screen.doctor.counted[0] == 1 and "checks without findings" in screen.doctor.text
-        await press(pilot, "escape", "tab", "f", *"nothing-like-it", "enter")
-        assert screen.events.counted[0] == 0 < screen.events.counted[1]
-        await press(pilot, "escape")
-        assert screen.events.counted[0] == screen.events.counted[1] and app.screen is screen
-        await press(pilot, "tab", "escape", "escape")
-        assert app.screen is lab(app), "first the filter, then the screen"
-
-        await press(pilot, "4")
-        timeline = app.screen
-        assert isinstance(timeline, TimelineScreen)
-        await press(pilot, "f", *"missed", "enter")
-        assert all(moment.is_missed for moment in [timeline.events.selected] if moment is not None)
-        assert 0 < timeline.events.counted[0] < timeline.events.counted[1]
 
 
 async def test_few_rows_go_to_the_list_and_many_columns_to_the_text(tmp_path: Path) -> None:
@@ -167,46 +60,6 @@ async def test_few_rows_go_to_the_list_and_many_columns_to_the_text(tmp_path: Pa
         assert app.screen.query_one(FilterLine).region.height == 1 and rows.region.bottom < 20
         await press(pilot, "enter", "G")
         assert rows.max_scroll_y == rows.scroll_offset.y > 0
-
-
-async def test_the_help_is_filtered_and_runs_what_it_lists(tmp_path: Path) -> None:
-    app = world.workbench(tmp_path, initial_query=DRILL)
-    async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        await press(pilot, "question_mark", "f", *"pin run", "enter")
-        assert isinstance(app.screen, HelpScreen)
-        assert "1 of " in str(app.screen._box.border_subtitle)
-        await press(pilot, "enter")
-        assert app.screen is lab(app) and lab(app).search.view.pin is not None
-        await press(pilot, "question_mark", "slash", *"last row", "enter", "enter")
-        assert lab(app).hits.cursor == len(lab(app).hits.rows) - 1, "of the list, not of the help"
-        await press(pilot, "question_mark", "f", *"f", "enter")
-        first = app.screen.query_one("#help-rows", WrappedTable).selected
-        assert first is not None and first.action == "filter", "the row of this key"
-        await press(pilot, "escape", "f", *"x", "escape", "escape")
-        assert app.screen is lab(app)
-
-
-async def test_the_help_has_the_own_keys_first_and_what_to_read_beside_or_before_the_motions(
-    tmp_path: Path,
-) -> None:
-    app = world.workbench(tmp_path, initial_query=DRILL)
-    async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        await press(pilot, "escape", "3", "question_mark")
-        rows, legend = app.screen.query_one("#help-rows", WrappedTable), app.screen.query_one("#help-legend")
-        groups = list(dict.fromkeys(row.group for row in rows._all))
-        assert groups[0] == "Index" and groups[-1] == "Lists" and "Legend" not in groups
-        assert sum("Index" in line for line in rows.text.splitlines() if "enter" in line) == 1
-        assert "j, k, ↓, ↑" in rows.text and legend.region.x >= rows.region.right
-        await press(pilot, "f", *"index", "enter")
-        assert {row.group for row in rows._items} >= {"Index"} and rows.counted[0] > 8, "a group by its name"
-        await press(pilot, "escape")
-        await pilot.resize_terminal(*SMALL)
-        await settled(pilot)
-        groups = list(dict.fromkeys(row.group for row in rows._all))
-        assert groups[0] == "Index" and groups[-1] == "Lists" and not legend.display
-        assert groups.index("Legend") == len(groups) - 2
 
 
 async def _shows_the_end_of_the_help(pilot: Pilot[int]) -> WrappedTable[HelpRow]:
@@ -253,133 +106,6 @@ async def test_the_tabs_show_the_screens_and_the_key_bar_ends_alike_on_all(
         await pilot.click(app.screen.query_one(KeyBar), offset=(at + 5, 0))
         await settled(pilot)
         assert app.screen is lab(app)
-
-
-async def test_keys_and_chips_are_clicked_and_steps_of_knobs_go_back(tmp_path: Path) -> None:
-    app = world.workbench(tmp_path, initial_query=DRILL)
-    async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        screen = lab(app)
-
-        def view() -> View:
-            return screen.search.view
-
-        at = screen.strip.text.index("min ")
-        await pilot.click(screen.strip, offset=(at + 1, 0))
-        await settled(pilot)
-        assert screen.knobs_open and screen.knob_panel.name_at_cursor == "min_score"
-        before = view().knobs
-        await press(pilot, "right", "escape")
-        after = view().knobs
-        assert after.min_score > before.min_score
-        await press(pilot, "z")
-        assert (
-            view().knobs == before and "undo: back to min score .35; Z redoes it" in screen.status_line.text
-        )
-        await press(pilot, "z")
-        assert "nothing more to undo; Z redoes the last step" in screen.status_line.text
-        await press(pilot, "Z")
-        assert view().knobs == after
-        at = screen.strip.text.index("U reset")
-        await pilot.click(screen.strip, offset=(at, 0))
-        await settled(pilot)
-        assert view().knobs == before, "a key in a text is pressed by a click"
-        await press(pilot, "U")
-        assert "no knob differs" in screen.status_line.text
-        await press(pilot, "z")
-        assert view().knobs == after
-
-        await press(pilot, "p")
-        panel, low = screen.knob_panel, view().knobs.min_score
-        screen.hits.focus()
-        await settled(pilot)
-        for sign, moved in (("▸", True), ("◂", False)):
-            row = panel.painted(panel.cursor).text
-            await pilot.click(panel, offset=(row.index(sign), panel.cursor - panel.scroll_offset.y))
-            await settled(pilot)
-            assert (view().knobs.min_score > low) == moved and panel.has_focus, sign
-        await press(pilot, "escape")
-
-        mode, frame_of = screen.hits.mode, screen.hits.region
-        await pilot.click(offset=(frame_of.right - 6, frame_of.bottom - 1))
-        await settled(pilot)
-        assert screen.hits.mode != mode, "the hint on the frame"
-
-
-async def test_what_a_key_does_is_clicked_as_the_key_is(tmp_path: Path) -> None:
-    app = world.workbench(tmp_path, initial_query=DRILL)
-    async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        screen = lab(app)
-        hits = screen.hits
-        for word in ("d hide", "hide", "d shows them", "shows them"):
-            hidden = not hits.dropped
-            rule = next(at for at, text in enumerate(hits.text.split("\n")) if word in text)
-            column = hits.text.split("\n")[rule].index(word) + hits.gutter.left
-            await pilot.click(hits, offset=(column, rule + hits.gutter.top - hits.scroll_offset.y))
-            await settled(pilot)
-            assert hits.dropped is hidden, word
-            await press(pilot, *(["d"] if word.startswith("d ") else []))
-        before = screen.search.view.knobs
-        await press(pilot, "s")
-        at = screen.strip.text.index("reset all")
-        await pilot.click(screen.strip, offset=(at + 7, 0))
-        await settled(pilot)
-        assert screen.search.view.knobs == before
-        said = screen.status_line.text
-        await pilot.click(screen.strip, offset=(screen.strip.text.index("│") + 1, 0))
-        await settled(pilot)
-        assert screen.status_line.text == said, "a separator does nothing"
-
-
-async def test_an_export_of_no_changed_knob_writes_nothing(tmp_path: Path) -> None:
-    app = world.workbench(tmp_path, initial_query=DRILL)
-    async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        await press(pilot, "x", "c")
-        assert "every knob has the default of its profile" in lab(app).status_line.text
-        assert not list(tmp_path.rglob("exports/*")) and not app.clipboard
-        await press(pilot, "s", "x", "c")
-        (written,) = tmp_path.rglob("exports/*")
-        assert "mode" in app.clipboard and written.read_text() == app.clipboard
-
-
-async def test_knobs_are_filtered_and_found_in_the_palette(tmp_path: Path) -> None:
-    app = world.workbench(tmp_path, initial_query=DRILL)
-    async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        screen, panel = lab(app), lab(app).knob_panel
-        every, hits = len(KNOB_NAMES), len(lab(app).hits.rows)
-        await press(pilot, "p", "f", *"half", "enter")
-        assert panel.has_focus and panel.text.count("half life days") == 1
-        assert panel.counted == (1, every) and len(screen.hits.rows) == hits, "the list that has the focus"
-        assert f"filter half · 1 of {every}" in frame(screen.query_one("#knob-box"))
-        assert "esc clear" in screen.query_one(KeyBar).text
-        assert "half life days" in screen.hint.text
-        await press(pilot, "right")
-        assert "half_life_days" in screen.search.view.changed_knobs(), "the one that is left"
-        await press(pilot, "f", *"zzz", "enter", "right", "u")
-        assert panel.name_at_cursor == "" == screen.hint.text and screen.knobs_open
-        await press(pilot, "escape")
-        assert panel.counted == (every, every) and screen.knobs_open, "first the filter, then the panel"
-        await press(pilot, "f", *"mmr_lambda", "enter", "escape", "home", "n")
-        assert panel.name_at_cursor == "mmr_lambda", "the name as settings have it"
-        await press(pilot, "f", *"mmr", "enter", "escape")
-        assert panel.name_at_cursor == "mmr" and "esc close" in screen.query_one(KeyBar).text
-        await press(pilot, "n", "n", "N")
-        assert panel.name_at_cursor == "mmr_lambda", "n goes to the next of them"
-        await press(pilot, "f", *"fusion", "enter", "escape")
-        assert panel.name_at_cursor == "fusion", "not a knob before it, of which the help has the word"
-        await press(pilot, "f", *"decay", "enter", "p")
-        assert not screen.knobs_open and screen.hits.has_focus
-        await press(pilot, "f", *"drill", "enter")
-        assert len(screen.hits.rows) < hits and panel.counted == (every, every)
-        await press(pilot, "escape", "colon", *"rebuild")
-        assert "no action of this name on this screen" in app.screen.query_one(Choices).text
-        await press(pilot, "escape", "colon", *"min_score", "enter")
-        assert screen.knobs_open and panel.has_focus and panel.name_at_cursor == "min_score"
-        titles = [choice.title for choice in app.commands(screen)]
-        assert sum(title.startswith("Knob ") for title in titles) == every
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
@@ -555,34 +281,6 @@ async def test_q_leaves_a_view_and_quits_on_the_main_screens(tmp_path: Path) -> 
         assert len(screen.hits.rows) == opened and "q quit" in bar.text
         await press(pilot, "q")
         assert app.return_code == 0
-
-
-def test_steps_are_undone_and_redone_in_order() -> None:
-    knobs = (Knobs().set({"max_results": number}) for number in (1, 2, 3))
-    one, two, three = (Tried(each, frozenset()) for each in knobs)
-    steps = Steps(limit=2)
-    assert steps.undo(one) is None
-    steps.made(one)
-    steps.made(two)
-    assert steps.undo(three) == two and steps.undo(two) == one and steps.undo(one) is None
-    assert steps.redo(one) == two
-    steps.made(two)
-    assert steps.redo(three) is None, "a step of one's own ends it"
-    steps.made(three)
-    steps.made(one)
-    assert len(steps.done) == 2
-
-
-def test_of_steps_before_other_knobs_those_of_faults_stay() -> None:
-    one, two, other = (Knobs().set({"max_results": number}) for number in (1, 2, 3))
-    fault = frozenset({"no-fts5"})
-    steps = Steps()
-    for before in (Tried(one, frozenset()), Tried(two, frozenset()), Tried(two, fault)):
-        steps.made(before)
-    now = Tried(other, fault)
-    steps.forget_knobs(now)
-    assert steps.undo(now) == Tried(other, frozenset()) and steps.undo(Tried(other, frozenset())) is None
-    assert steps.redo(now) is None and not steps.undone, "one that changes nothing is skipped"
 
 
 async def test_what_is_returned_shows_its_best_line_below_it_where_there_is_room(tmp_path: Path) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import lab_world as world
-from lab_world import LARGE, press, settled, until
-from test_tui_index import damaged_pages, index_screen, opened, shown, unwatched
+import pytest
+from lab_world import LARGE, held, press, settled, until
+from test_tui_index import index_screen, opened, shown, unwatched
+from test_tui_index_damage import damaged_pages
+from test_tui_remember import running
 
 from openclaw_mem_engine.api import IndexDamaged
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
+from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
 from support.memories import settings_for, write_notes
@@ -97,3 +102,19 @@ async def test_the_log_and_the_checks_are_read_where_the_index_cannot_be_opened(
         aside.rename(settings.index_path)
         await press(pilot, "3", "r")
         await until(pilot, lambda: "healthy" in str(screen.doctor.border_title))
+
+
+async def test_what_is_said_while_a_sync_runs_is_shown_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as (pilot, screen):
+        synced, controller = held(monkeypatch, screen.search.service, "sync"), screen.search.sync
+        controller.say("before")
+        sync = asyncio.create_task(controller.sync(Job(), quietly=True))
+        await until(pilot, lambda: controller.state.phase == "syncing")
+        controller.say("continued: the query")
+        synced.set()
+        await sync
+        assert controller.state.said == "continued: the query"
+        await controller.sync(Job(), quietly=True)
+        assert controller.state.said == "continued: the query", "a sync without news leaves what was said"

@@ -1,0 +1,108 @@
+"""A note in the editor: what opens, and what the answer before the edit becomes."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from lab_world import held, press, settled, until
+from test_tui_remember import running
+
+from openclaw_mem_tui.app import Workbench
+
+
+async def test_the_run_before_an_edit_is_the_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Workbench, "suspend", lambda _app: nullcontext())
+    monkeypatch.setenv("VISUAL", "true")
+    async with running(tmp_path, initial_query="cellar") as (pilot, screen):
+        await press(pilot, "e")
+        unknown = "true closed; opened without a line number (unknown editor)"
+        assert screen.search.activity.said == unknown and screen.search.view.pin is None
+        before = screen.search.view.trace
+        editor = tmp_path / "vim"
+        editor.write_text(f'#!/bin/sh\necho "$@" > "{tmp_path}/asked"\n', "utf-8")
+        editor.chmod(0o755)
+        monkeypatch.setenv("VISUAL", str(editor))
+        await press(pilot, "e", "y")
+        assert screen.hits.selected is not None and screen.hits.selected.start_line == 1
+        assert (tmp_path / "asked").read_text().startswith("+4 "), "the line that matches, not the first one"
+        assert pilot.app.clipboard == "memory/2026-03-02.md:4"
+        monkeypatch.setenv("VISUAL", "sed -i s/cellar/attic/")
+        await press(pilot, "e")
+        await until(pilot, lambda: screen.search.view.trace is not before and screen.search.view.answers)
+        view = screen.search.view
+        assert view.baseline is not None and view.baseline.name == "before the edit"
+        assert view.trace is not None and not view.trace.returned
+        assert len(view.baseline.trace.returned) == 1
+        assert "baseline before the edit" in screen.funnel.text
+        # What the sync found joins it.
+        await until(pilot, lambda: "indexed" in screen.search.activity.said)
+        assert screen.search.activity.said == (
+            "memory/2026-03-02.md indexed; the run before the edit is the baseline (B: as configured)"
+        )
+        await press(pilot, "U")
+        assert screen.search.view.baseline_name == "default", "that is the other way to end it"
+        await press(pilot, "b")
+        monkeypatch.setenv("VISUAL", "sed -i s/attic/loft/")
+        screen.search.say("")
+        await press(pilot, "W", *"2026-03-02.md:4", "enter", "e")
+        await until(pilot, lambda: "indexed" in screen.search.activity.said)
+        assert "the baseline instead of the pinned run (B" in screen.search.activity.said
+        await press(pilot, "escape")
+    async with running(tmp_path) as (pilot, screen):
+        assert "baseline" not in screen.hits.text, "the run before an edit cannot be run again"
+        await press(pilot, "enter")
+        assert screen.search.view.answers and screen.search.view.baseline_name == "default"
+        await press(pilot, "/", *"postgres")
+        assert screen.search.view.query == "postgres" == screen.query_line.value, "instead of the last query"
+
+
+async def test_the_terminal_comes_back_after_an_editor_that_does_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", "nosuchedit")
+    async with running(tmp_path, initial_query="cellar") as (pilot, screen):
+        driver, seen = type(pilot.app._driver), list[str]()
+        monkeypatch.setattr(driver, "can_suspend", True)
+        for name in ("suspend_application_mode", "resume_application_mode"):
+            monkeypatch.setattr(driver, name, lambda _driver, name=name: seen.append(name.partition("_")[0]))
+        await press(pilot, "e")
+        assert seen == ["suspend", "resume"]
+        said = "editor “nosuchedit” was not found: set $EDITOR or the setting editor"
+        assert screen.search.activity.said == said
+        await until(pilot, lambda: f" ✗ {said}" in screen.status_line.text)
+
+
+async def test_the_key_of_the_editor_says_when_there_is_no_hit(tmp_path: Path) -> None:
+    async with running(tmp_path) as (pilot, screen):
+        screen.hits.focus()
+        await press(pilot, "e")
+        assert screen.search.activity.said == "nothing to edit: no hit is selected"
+
+
+async def test_the_key_of_the_editor_before_the_first_results_opens_the_first_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Workbench, "suspend", lambda _app: nullcontext())
+    monkeypatch.setenv("VISUAL", "true")
+    async with running(tmp_path) as (pilot, screen):
+        found = held(monkeypatch, screen.search.service, "retrieve")
+        screen.query_line.value = "cellar"
+        await pilot.press("escape", "e", "e")
+        assert screen.search.activity.said == "the first hit will be opened in your editor"
+        assert screen.hits.selected is None
+        found.set()
+        await until(pilot, lambda: screen.search.activity.said.startswith("true closed"))
+        assert screen.hits.selected is not None and screen.search.view.answers
+        # Another query replaces the one that was waited for.
+        found.clear()
+        await press(pilot, "0")
+        screen.query_line.value = "router"
+        await pilot.press("escape", "e")
+        screen.query_line.value = "printer"
+        found.set()
+        await settled(pilot)
+        assert screen.search.view.query == "printer" and screen.search.activity.said != "true closed"
