@@ -16,7 +16,7 @@ import pytest
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.workspace import opening
 from support.commands import Call, World
-from support.watching import PATIENCE_S, QUICK, Running, watch
+from support.watching import PATIENCE_S, QUICK, ended, watch
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and permissions of POSIX")
 
@@ -112,8 +112,8 @@ def test_what_ended_the_waiting_is_told_also_when_nothing_was_left_to_do(world: 
             new = world.write("memory/new.md", "zeppelin")
             running.next(lambda event: event["event"] == "waiting")
             new.unlink()
-        ended = running.next()
-        assert (ended["event"], ended["changed"], ended["files"]) == ("sync", [], 4)
+        done = running.next()
+        assert (done["event"], done["changed"], done["files"]) == ("sync", [], 4)
 
 
 def test_an_index_that_is_taken_away_is_made_anew(world: World, call: Call) -> None:
@@ -145,14 +145,10 @@ def test_the_clock_is_a_reason_too(world: World) -> None:
         env=world.environ,
         stdout=subprocess.PIPE,
     )
-    running = Running(process)
-    try:
+    with ended(process) as running:
         running.next(lambda event: event["event"] == "sync")
         world.write("memory/new.md", "zeppelin")
         assert running.next(synced("memory/new.md"))["reason"] == "interval"
-    finally:
-        process.terminate()
-        process.communicate(timeout=PATIENCE_S)
 
 
 def test_the_tail_of_a_conversation_that_has_ended_is_indexed(world: World) -> None:

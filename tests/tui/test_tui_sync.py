@@ -189,6 +189,6 @@ async def test_a_query_is_answered_while_a_first_index_waits_for_its_provider(tm
             assert screen.search.activity.phase == "syncing" and "bicycle" in screen.preview.text
             await until(pilot, lambda: "sync  waiting for 127.0.0.1:" in screen.status_line.text)
             assert " s " in screen.status_line.text and "4 files" in screen.status_line.text
-            await pilot.press("escape", "escape")
+            await pilot.press("escape")
             await until(pilot, lambda: screen.search.activity.phase == "ready")
             assert "Indexing was stopped; the index holds 4 files" in screen.status_line.text
