@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from textual.content import Content
 from textual.widget import Widget
 
@@ -15,6 +17,10 @@ from openclaw_mem_tui.widgets.painting import set_frame
 def markup(text: str) -> str:
     """A text for a frame, whose brackets mean nothing, whatever follows it."""
     return text.replace("[", "\\[")
+
+
+#: Parsing takes longer than painting the edge, and most texts are asked for with each key.
+_parsed = lru_cache(256)(Content.from_markup)
 
 
 def named_key(sign: str, what: str) -> str:
@@ -50,7 +56,7 @@ class Frames:
         self._given[widget] = title, subtitle
         texts = title, instead or subtitle
         if isinstance(widget, Table):
-            taken = Content.from_markup(title).cell_length + 1 if one_edge else 0
+            taken = _parsed(title).cell_length + 1 if one_edge else 0
             texts = title, more(widget, False, texts[1], taken)
         if one_edge:
             room = widget.outer_size.width - 4  # corners and blanks
@@ -63,8 +69,8 @@ class Frames:
 
 def _cropped(title: str, beside: str, room: int) -> str:
     """A title as far as there is room for it beside another text, which may have keys."""
-    whole = Content.from_markup(title)
-    left = room - Content.from_markup(beside).cell_length - 3 * bool(beside)
+    whole = _parsed(title)
+    left = room - _parsed(beside).cell_length - 3 * bool(beside)
     return title if room < 0 or whole.cell_length <= left else whole.truncate(left, ellipsis=True).markup
 
 
@@ -86,7 +92,7 @@ def more(pane: Lines, keys: bool, beside: str = "", taken: int = 0) -> str:
     ways = [join((rows, f"{down}{up}", beside)), join((f"{down}{key_hint('scroll_up', rows)}", beside))]
     ways = ways if keys else [join((rows, beside))]
     room = pane.outer_size.width - 6 - taken  # corners, a line and a blank on both sides
-    return next((way for way in ways if Content.from_markup(way).cell_length <= room), beside or ways[-1])
+    return next((way for way in ways if _parsed(way).cell_length <= room), beside or ways[-1])
 
 
 def framed(widget: Widget) -> list[CursorList]:
