@@ -356,3 +356,17 @@ async def test_keys_in_one_burst_go_to_the_screen_that_each_leads_to(tmp_path: P
         assert isinstance(app.screen, ChunksScreen) and app.screen.current_list is not None
         assert app.screen.current_list.wanted == "nas" and index.files.wanted == ""
         assert index.files.cursor == 1, "the row below, whose chunks are opened"
+
+
+async def test_a_key_that_does_nothing_goes_to_nothing_that_a_later_key_opens(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        for keys, opened in (("hp", "p"), ("l?", "?")):
+            for key in keys:
+                app.post_message(Key("question_mark" if key == "?" else key, key))
+            await settled(pilot)
+            assert not lab(app).search.view.changed_knobs(), keys
+            assert lab(app).knobs_open if opened == "p" else app.screen is not lab(app)
+            await press(pilot, opened if opened == "p" else "escape")
+            assert app.screen is lab(app)

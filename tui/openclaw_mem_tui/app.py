@@ -276,10 +276,14 @@ class Workbench(App[int]):
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
         """Outside of a line that is typed in the application itself does what a key says, not the widget
         that has the focus, and waits for a screen that is opened: in one burst the keys behind it go to
-        that."""
+        that, and a key that does nothing goes nowhere."""
         done = await super()._check_bindings(key, priority)
         if priority and not done and isinstance(self.screen, WorkbenchScreen):
-            done = not isinstance(self.focused, Input) and await super()._check_bindings(key)
+            if isinstance(self.focused, Input):
+                return False
+            if not await super()._check_bindings(key):
+                self._tell_unused(key)
+            done = True
         if done:
             await self.screen._mounted_event.wait()
         return done
@@ -293,13 +297,18 @@ class Workbench(App[int]):
         await super().on_event(event)
 
     def on_key(self, event: Key) -> None:
-        """A key that no line took, and that does nothing on this screen, says so."""
+        """A key that no line took."""
+        self._tell_unused(event.key)
+
+    def _tell_unused(self, key: str) -> None:
+        """A key that does nothing on this screen says so."""
         screen = self.screen
         if isinstance(screen, WorkbenchScreen):
-            sign = (event.character or "").strip() if event.is_printable else ""
-            here = {screen.WHERE, "lists", screen.key_place()}
-            acts = partial(screen.check_action, parameters=())
-            if said := unused(event.key, sign or event.key, here, acts, tab_of(screen)):
+            here, acts = (
+                {screen.WHERE, "lists", screen.key_place()},
+                partial(screen.check_action, parameters=()),
+            )
+            if said := unused(key, here, acts, tab_of(screen)):
                 screen.tell(said)
 
     def action_help_quit(self) -> None:

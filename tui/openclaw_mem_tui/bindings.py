@@ -255,12 +255,14 @@ def listed(where: str) -> tuple[Action, ...]:
     return tuple(a for a in actions() if a.shown and here & a.parts)
 
 
-def unused(
-    pressed: str, sign: str, here: Set[str], acts: Callable[[str], bool | None], below: str = ""
-) -> str:
+def unused(pressed: str, here: Set[str], acts: Callable[[str], bool | None], below: str = "") -> str:
     """That a key does nothing on a screen with the parts ``here``, and what it does on another one: on the
     one ``below``, to which esc leads back, if it does anything there. "" when it ``acts`` here, or is neither
-    printed nor a key of ours. ``pressed`` is its name, ``sign`` how it is displayed. One line holds it."""
+    printed nor a key of ours. ``pressed`` is its name. One line holds it."""
+    from textual.keys import key_to_character
+
+    character = key_to_character(pressed) or ""
+    sign = (character.strip() if character.isprintable() else "") or pressed
     found = [a for a in actions() if pressed in a.keys.split(",")]
     works = any((a.where == "everywhere" or here & a.parts) and acts(a.id) for a in found)
     if works or not (found or len(sign) == 1):
