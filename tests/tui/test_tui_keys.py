@@ -8,7 +8,6 @@ from pathlib import Path
 import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, frame, lab, press, settled
-from textual.events import Key
 from textual.pilot import Pilot
 
 from openclaw_mem_tui import bindings
@@ -333,40 +332,3 @@ async def test_a_key_that_has_nothing_to_act_on_or_changes_nothing_says_so(tmp_p
         ):
             await press(pilot, *keys)
             assert re.search(words, app.screen.query_one("#status", Pane).text), keys
-
-
-async def test_keys_in_one_burst_go_to_the_screen_that_each_leads_to(tmp_path: Path) -> None:
-    app = world.workbench(tmp_path, initial_query=DRILL)
-    async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        await press(pilot, "3")
-        index = app.screen
-        assert isinstance(index, IndexScreen)
-        for key in ("1", "/", *"nas"):
-            app.post_message(Key(key if key != "/" else "slash", key))
-        await settled(pilot)
-        assert lab(app).query_line.value == "nas" and app.screen is lab(app)
-        assert index.files.wanted == ""
-        await press(pilot, "3")
-        assert lab(app).query_line.value == "nas3", "a digit is text in the query line"
-        await press(pilot, "escape", "3")
-        for key in ("j", "enter", "/", *"nas"):
-            app.post_message(Key(key if key != "/" else "slash", key if key != "enter" else None))
-        await settled(pilot)
-        assert isinstance(app.screen, ChunksScreen) and app.screen.current_list is not None
-        assert app.screen.current_list.wanted == "nas" and index.files.wanted == ""
-        assert index.files.cursor == 1, "the row below, whose chunks are opened"
-
-
-async def test_a_key_that_does_nothing_goes_to_nothing_that_a_later_key_opens(tmp_path: Path) -> None:
-    app = world.workbench(tmp_path, initial_query=DRILL)
-    async with app.run_test(size=LARGE) as pilot:
-        await settled(pilot)
-        for keys, opened in (("hp", "p"), ("l?", "?")):
-            for key in keys:
-                app.post_message(Key("question_mark" if key == "?" else key, key))
-            await settled(pilot)
-            assert not lab(app).search.view.changed_knobs(), keys
-            assert lab(app).knobs_open if opened == "p" else app.screen is not lab(app)
-            await press(pilot, opened if opened == "p" else "escape")
-            assert app.screen is lab(app)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -27,7 +26,7 @@ from textual.widgets import Input
 from openclaw_mem_engine.api import OpenClawMemError, knob_words
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui import ending
-from openclaw_mem_tui.bindings import offered, unused
+from openclaw_mem_tui.bindings import offered
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -42,7 +41,6 @@ from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.service import NO_FAULTS, Factory, Service
 from openclaw_mem_tui.themes import mixed_variables, textual_theme
 from openclaw_mem_tui.user_keys import take_keys
-from openclaw_mem_tui.widgets.edges import tab_of
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Settings, WorkbenchState
@@ -282,7 +280,7 @@ class Workbench(App[int]):
             if isinstance(self.focused, Input):
                 return False
             if not await super()._check_bindings(key):
-                self._tell_unused(key)
+                self.screen.tell_unused(key)
             done = True
         if done:
             await self.screen._mounted_event.wait()
@@ -298,18 +296,8 @@ class Workbench(App[int]):
 
     def on_key(self, event: Key) -> None:
         """A key that no line took."""
-        self._tell_unused(event.key)
-
-    def _tell_unused(self, key: str) -> None:
-        """A key that does nothing on this screen says so."""
-        screen = self.screen
-        if isinstance(screen, WorkbenchScreen):
-            here, acts = (
-                {screen.WHERE, "lists", screen.key_place()},
-                partial(screen.check_action, parameters=()),
-            )
-            if said := unused(key, here, acts, tab_of(screen)):
-                screen.tell(said)
+        if isinstance(self.screen, WorkbenchScreen):
+            self.screen.tell_unused(event.key)
 
     def action_help_quit(self) -> None:
         """What ctrl+c runs where nothing is selected: a slip of the finger does not end the session."""

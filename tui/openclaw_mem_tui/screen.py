@@ -16,7 +16,7 @@ from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from openclaw_mem_tui.actions import Action
-from openclaw_mem_tui.bindings import IN_TURN, action, listed
+from openclaw_mem_tui.bindings import IN_TURN, action, listed, unused
 from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.memory_thread import Unexpected
@@ -204,9 +204,14 @@ class WorkbenchScreen(Screen[None]):
     # -- other screens ------------------------------------------------------------------------------------
 
     def open(self, screen: WorkbenchScreen) -> None:
-        """Show another screen over this one."""
-        self.forget_message()
-        self.app.push_screen(screen)
+        """Show another screen over this one, once: a row is chosen twice by two keys in one burst."""
+        if self.is_current:
+            self.forget_message()
+            self.app.push_screen(screen)
+
+    def close(self) -> bool:
+        """Show the screen below. False when that was done already."""
+        return self.is_current and bool(self.app.pop_screen())
 
     def open_chunks(self, path: str) -> None:
         """Show the chunks of a file; says so where it is not cut."""
@@ -284,6 +289,12 @@ class WorkbenchScreen(Screen[None]):
         """Say one sentence in the status line of this screen."""
         self.presenter.say(text)
 
+    def tell_unused(self, key: str) -> None:
+        """A key that does nothing on this screen says so."""
+        here = {self.WHERE, "lists", self.key_place()}
+        if said := unused(key, here, partial(self.check_action, parameters=()), tab_of(self)):
+            self.tell(said)
+
     def action_clear_faults(self) -> None:
         self.app.search_screen.switch_faults(frozenset())  # type: ignore[attr-defined]
         undo = action("undo_knob")
@@ -338,7 +349,7 @@ class WorkbenchScreen(Screen[None]):
         if (close := self.closes) is not None:
             close()
         elif not self.stop_work():
-            self.app.pop_screen()
+            self.close()
 
     def stop_work(self) -> bool:
         """Stop what runs on this screen. False when nothing does."""

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
@@ -50,6 +51,10 @@ class Dialog(ModalScreen[T]):
         yield Banner(classes="over")
         yield self._box
         yield Lines(classes="no-keys")
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Once: a key that is pressed twice must not close the screen below too."""
+        return super().dismiss(result) if self.is_current else AwaitComplete()
 
     def action_scroll(self, step: int) -> None:
         self._box.scroll_relative(y=step, animate=False)

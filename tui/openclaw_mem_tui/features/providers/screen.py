@@ -168,8 +168,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
 
     @on(CursorList.Chosen, "#faults")
     def action_compare(self) -> None:
-        self.app.pop_screen()
-        if not self.search.view.query.strip():
+        if self.close() and not self.search.view.query.strip():
             self.search.say("type a query: it is searched with the fault" if self.search.view.faults else "")
 
     @property

@@ -224,9 +224,9 @@ class WhyNotScreen(WorkbenchScreen):
             self.search.say(f"no change of a knob is selected; {key('edit')} opens the note")
             return
         knobs = self._knobs
-        self.app.pop_screen()
-        self._tune(knobs.set(change.set), self.passage)
-        self.search.say(f"{render.setting(change, knobs)}; {key('undo_knob')} undoes it")
+        if self.close():
+            self._tune(knobs.set(change.set), self.passage)
+            self.search.say(f"{render.setting(change, knobs)}; {key('undo_knob')} undoes it")
 
     def action_export_change(self) -> None:
         if (change := self._change()) is None:

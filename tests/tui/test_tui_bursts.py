@@ -1,0 +1,72 @@
+"""Keys that reach the workbench in one burst, as a slow connection or a macro sends them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lab_world as world
+import pytest
+from lab_world import LARGE, lab, press, settled
+from textual.events import Key
+
+from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
+from openclaw_mem_tui.features.index.screen import IndexScreen
+
+DRILL = "restore drill"
+
+
+async def test_keys_in_one_burst_go_to_the_screen_that_each_leads_to(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "3")
+        index = app.screen
+        assert isinstance(index, IndexScreen)
+        for key in ("1", "/", *"nas"):
+            app.post_message(Key(key if key != "/" else "slash", key))
+        await settled(pilot)
+        assert lab(app).query_line.value == "nas" and app.screen is lab(app)
+        assert index.files.wanted == ""
+        await press(pilot, "3")
+        assert lab(app).query_line.value == "nas3", "a digit is text in the query line"
+        await press(pilot, "escape", "3")
+        for key in ("j", "enter", "/", *"nas"):
+            app.post_message(Key(key if key != "/" else "slash", key if key != "enter" else None))
+        await settled(pilot)
+        assert isinstance(app.screen, ChunksScreen) and app.screen.current_list is not None
+        assert app.screen.current_list.wanted == "nas" and index.files.wanted == ""
+        assert index.files.cursor == 1, "the row below, whose chunks are opened"
+
+
+async def test_a_key_that_does_nothing_goes_to_nothing_that_a_later_key_opens(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        for keys, opened in (("hp", "p"), ("l?", "?")):
+            for key in keys:
+                app.post_message(Key("question_mark" if key == "?" else key, key))
+            await settled(pilot)
+            assert not lab(app).search.view.changed_knobs(), keys
+            assert lab(app).knobs_open if opened == "p" else app.screen is not lab(app)
+            await press(pilot, opened if opened == "p" else "escape")
+            assert app.screen is lab(app)
+
+
+@pytest.mark.parametrize("opens", ["2", "3", "S", "ctrl+r", "w", "W", "T", "question_mark"])
+async def test_enter_that_is_pressed_three_times_closes_one_screen_and_opens_one(
+    tmp_path: Path, opens: str
+) -> None:
+    screens, results = list[list[str]](), list[object]()
+    for times in (1, 3):
+        app = world.workbench(tmp_path / str(times), initial_query=DRILL)
+        async with app.run_test(size=LARGE) as pilot:
+            await settled(pilot)
+            await press(pilot, opens)
+            if opens == "2":
+                await press(pilot, "tab")
+            for _ in range(times):
+                app.post_message(Key("enter", None))
+            await settled(pilot)
+            screens.append([type(screen).__name__ for screen in app.screen_stack])
+            results.append(lab(app).search.view.knobs)
+    assert screens[0] == screens[1] and results[0] == results[1]
