@@ -236,7 +236,13 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
         await press(pilot, "tab")
         keys = shown(screen, KeyBar)
         assert "z undo" in keys and "enter open" not in keys and "f filter" not in keys
-        await press(pilot, "a", "e", "E", "X", "enter")  # no row: said, nothing raised
+        await press(pilot, "e", "E", "enter")  # no row: said, nothing raised
+        for key in "aX":
+            await press(pilot, key)
+            assert "no proposal is selected" in shown(screen, "#status")
+        screen.presenter.update(material=None)
+        await press(pilot, "X")
+        assert "the notes are still being read" in shown(screen, "#status")
         await press(pilot, "v", "x")
         assert "kinds: rejected" in str(screen.candidates.border_subtitle)
         assert "repeats line 3" in screen.candidates.text

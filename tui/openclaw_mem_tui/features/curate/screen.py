@@ -196,8 +196,8 @@ class CurateScreen(ListScreen[CuratePresenter]):
     def action_accept(self) -> None:
         candidate, state = self._candidate(), self.presenter.state
         if candidate is None:
-            return
-        if state.group == REJECTED:
+            self._say_none()
+        elif state.group == REJECTED:
             self.action_reject()  # which ends that it is rejected
         elif not candidate.edits:
             self.presenter.say("advice only: there is nothing to write")
@@ -220,9 +220,14 @@ class CurateScreen(ListScreen[CuratePresenter]):
         self.run_in(self._changed, "read")
 
     def action_reject(self) -> None:
-        candidate = self._candidate()
-        if candidate is not None:
+        if (candidate := self._candidate()) is None:
+            self._say_none()
+        else:
             self.run_in(partial(self.presenter.reject, candidate), "write")
+
+    def _say_none(self) -> None:
+        is_read = self.presenter.state.material is not None
+        self.presenter.say("no proposal is selected" if is_read else "the notes are still being read")
 
     def action_undo_note(self) -> None:
         """The last step: a rejection at once, a change of notes after confirmation."""
