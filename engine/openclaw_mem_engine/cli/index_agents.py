@@ -60,7 +60,7 @@ class _AgentLine(ProgressLine):
 
 def run(arguments: Namespace) -> int:
     """Bring the indexes of all named agents up to date, and print what was done. One that fails does not end
-    the others. The exit code is that of their error when all that failed have the same, else that of no kind."""
+    the others. The exit code is that of their error when all that failed have the same, else 8."""
     for name in ("agent", "workspace", "dry_run"):
         if getattr(arguments, name):
             raise UsageError(
