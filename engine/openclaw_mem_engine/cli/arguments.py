@@ -49,7 +49,8 @@ _TEXT = r"""
 
 demo: open the workbench on bundled notes with lessons, to try it
   $ demo
-  $ search vpn --provider static --workspace "$(openclaw-mem demo --print-workspace)"
+  $ demo --print-workspace --dir /tmp/demo
+  $ search vpn --provider static --workspace /tmp/demo/workspace
   $ demo --fault embeddings-401
   It needs no network and no settings. Without a terminal it prints every lesson.
   --print-workspace  write the demo workspace and print only its path
