@@ -56,7 +56,7 @@ def groups(view: View, dropped: bool) -> list[Group]:
 
 
 def _reasons(drops: Iterable[Drop], trace: Trace) -> list[str]:
-    """``3 cut by max 6 · 24 below min score .20``: how many rows each stage dropped, and for what cause
+    """``3 dropped by max 6 · 24 below min score .20``: how many rows each stage dropped, and for what cause
     where it has several; the same without the causes."""
     caused = Counter(drops)
     by_stage = Counter[str]()
