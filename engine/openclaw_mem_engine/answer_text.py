@@ -216,4 +216,4 @@ def would_add(trace: Trace) -> str:
     if not filled:
         return ""
     more = f"{filled} more" if trace.returned else str(filled)
-    return f"keyword rescue = fill would return {more} (OpenClaw 2026.9.6 has such a rule)"
+    return f"keyword rescue = fill would return {more} (OpenClaw 2026.9.6 has a similar rule)"

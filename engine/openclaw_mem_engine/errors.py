@@ -12,7 +12,8 @@ from collections.abc import Iterable
 class OpenClawMemError(Exception):
     """Base of all errors raised on purpose by the engine."""
 
-    exit_code = 1
+    #: As for an error that is not expected. Not 1: as with grep, that is a search without a result.
+    exit_code = 8
 
 
 class UsageError(OpenClawMemError):

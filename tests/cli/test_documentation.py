@@ -35,6 +35,7 @@ from openclaw_mem_engine.config.settings import SETTINGS
 from openclaw_mem_engine.config.sources import APP_NAME
 from openclaw_mem_engine.errors import Cancelled, OpenClawMemError, UsageError
 from openclaw_mem_engine.providers import registry
+from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.providers.local import model_file
 from openclaw_mem_themes import DEFAULT
 from support import local_models, postgres
@@ -403,6 +404,11 @@ def test_every_variable_and_extra_is_documented() -> None:
     install = (ROOT / "docs" / "install.md").read_text("utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert {extra for extra in project["optional-dependencies"] if f"'.[{extra}]'" not in install} == set()
+
+
+def test_every_simulated_fault_is_documented() -> None:
+    table = (ROOT / "docs" / "configuration.md").read_text("utf-8").partition("| `--fault` |")[2]
+    assert dict(re.findall(r"^\| `([\w-]+)` \| (.+) \|$", table, flags=re.M)) == FAULTS
 
 
 def test_the_default_models_and_theme_are_those_of_the_code() -> None:

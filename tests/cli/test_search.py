@@ -12,6 +12,7 @@ import pytest
 
 from openclaw_mem_engine.answer import Matches, stem
 from openclaw_mem_engine.cli.tables import emphasised
+from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.ranking.profiles import SELECTABLE
 from openclaw_mem_engine.ranking.trace import Operand, recompute
 from support.commands import Call, World
@@ -455,7 +456,9 @@ def test_a_backend_without_an_index_answers_too(
     assert world.indexes == []
 
 
-def test_the_exit_status_tells_nothing_relevant_on_request(call: Call) -> None:
+def test_the_exit_status_tells_nothing_relevant_on_request(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As grep: 1 when nothing was found, or only weak results; 0 without the option."""
     nonsense = ("search", "shakespeare sonnet eighteen", "--profile", "workbench")
     said = call(*nonsense)
@@ -464,6 +467,8 @@ def test_the_exit_status_tells_nothing_relevant_on_request(call: Call) -> None:
     assert call(*nonsense, "--exit-status").code == 1
     assert call("search", "zxqv", "--exit-status", "--set", "min_score=0.9").code == 1
     assert call("search", "router VLAN", "--exit-status").code == 0
+    monkeypatch.setattr(Memory, "search", lambda *_, **__: 1 / 0)
+    assert call("search", "router VLAN", "--exit-status").code == 8, "not that of an empty answer"
 
 
 def test_a_truncated_hit_names_the_line_that_is_cut_off(call: Call, world: World) -> None:

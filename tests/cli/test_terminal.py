@@ -178,7 +178,7 @@ def test_a_shell_pipe_to_head(demo_world: World) -> None:
 def test_closed_standard_streams_do_not_crash(world: World) -> None:
     command = " ".join([*ARGV, "config", "<&-", ">&-", "2>&-"])
     done = subprocess.run(["sh", "-c", command], env=world.environ, check=False, timeout=30)
-    assert done.returncode == 1
+    assert done.returncode == 8
 
 
 # progress
@@ -335,7 +335,7 @@ def test_of_closed_streams_only_stdout_is_an_error(world: World, closed: str) ->
     command = [*ARGV, "search", "zeppelin", "--workspace", str(world.workspace)]
     shell = ["sh", "-c", f'"$@" {closed}', "sh", *command]
     done = subprocess.run(shell, capture_output=True, text=True, env=world.environ, check=False)
-    assert done.returncode == (1 if ">&- " in closed.replace("2>&-", "") + " " else 0)
+    assert done.returncode == (8 if ">&- " in closed.replace("2>&-", "") + " " else 0)
     assert ("could not be written" in done.stderr) == (closed == ">&-")
     assert done.stderr.count("\n") <= 2 and "NoneType" not in done.stderr
 
@@ -348,7 +348,7 @@ def test_help_that_cannot_be_written_is_an_error(world: World) -> None:
         done = subprocess.run(
             [*ARGV, "--help"], stdout=stream, stderr=subprocess.PIPE, env=world.environ, check=False
         )
-    assert done.returncode == 1
+    assert done.returncode == 8
     assert b"could not be written (No space left on device)" in done.stderr
 
 

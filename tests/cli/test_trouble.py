@@ -336,13 +336,13 @@ def test_a_cancelled_sync_is_130(call: Call, monkeypatch: pytest.MonkeyPatch) ->
 # what nobody expected
 
 
-def test_the_unexpected_is_one_line_and_exit_1(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unexpected_is_one_line_and_exit_8(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a\nb \x1b[31m")
 
     monkeypatch.setattr(Memory, "search", broken)
     said = call("search", "x", "--no-sync")
-    assert said.code == 1
+    assert said.code == 8
     assert said.err == (
         "openclaw-mem: unexpected ZeroDivisionError: a b ^[[31m. "
         "Run with OPENCLAW_MEM_DEBUG=1 for the traceback.\n"
@@ -375,7 +375,7 @@ def test_a_full_stdout_is_said_and_ends_it(world: World, argv: list[str]) -> Non
             check=False,
             timeout=60,
         )
-    assert done.returncode == 1
+    assert done.returncode == 8
     message = "openclaw-mem: The output could not be written (No space left on device). Check that its target"
     assert done.stderr.decode().startswith(message)
     assert len(done.stderr.splitlines()) == 1

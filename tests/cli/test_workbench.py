@@ -89,6 +89,18 @@ def test_tui_says_a_missing_workspace_before_it_takes_the_screen(bare: Call, ope
     assert opened == []
 
 
+def test_a_workbench_that_fails_is_exit_8(
+    call: Call, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import openclaw_mem_tui.app
+
+    def failing(_: Any, **__: Any) -> Any:
+        return SimpleNamespace(unsaved="", run=lambda: None, return_code=1, is_closed=True)
+
+    monkeypatch.setattr(openclaw_mem_tui.app, "Workbench", failing)
+    assert call("tui").code == 8
+
+
 def test_json_never_opens_it(bare: Call, opened: Opened) -> None:
     assert len(bare("demo", "--json").json["lessons"]) == 15
     assert opened == []

@@ -120,7 +120,8 @@ def test_the_sentence_names_what_openclaw_returns_by_now(demo: Memory) -> None:
     answer = demo.search(QUERIES[0])
     assert (
         "2 results" in answer.text
-        and ". Keyword rescue = fill would return 4 more (OpenClaw 2026.9.6 has such a rule)" in answer.text
+        and ". Keyword rescue = fill would return 4 more (OpenClaw 2026.9.6 has a similar rule)"
+        in answer.text
     )
     assert len(answer.text) < 170 and answer.to_dict()["answer"] == answer.text
     assert "2026.9.6" not in demo.search(QUERIES[0], Knobs().set({"keyword_rescue": "fill"})).text

@@ -71,7 +71,7 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         assert drawn[stop - 1].startswith("▌   min score: "), "on a line of its own"
         assert "value of a keyword match" not in screen.changes.text, "of the selected one alone"
         rule = next(at for at, text in enumerate(drawn) if text.startswith("── only in openclaw-mem: "))
-        named = {setting(one, Knobs()): one.only_here and not one.since for one in answer.changes}
+        named = {setting(one, Knobs()): one.only_here for one in answer.changes}
         below = {text[2:37].strip(): at > rule for at, text in enumerate(drawn) if text[37:42] == "rank "}
         assert below == named and {*below.values()} == {True, False}
         assert not any(first <= rule < stop for first, stop in screen.changes._spans), "in no change"

@@ -23,9 +23,9 @@ _TEXT = r"""
   --query Q  the query as an option; one that begins with - is written --query=-x
   --set KNOB=VALUE...  change one knob of the ranking, for example decay=on (`openclaw-mem config show
       query` lists them)
-  --no-sync  search the index as it is: no sync, and files are not compared with it; only what its knobs need
-      and the index lacks is added
-  --exit-status  exit with 1 if nothing relevant was found, as grep does
+  --no-sync  search the index as it is, without looking for changed files; only data that a knob needs and the
+      index lacks is added
+  --exit-status  exit with 1 if there is no result, or only weak ones, as grep does; errors have other codes
   --session-key KEY  session key of the search, for memory.qmd.scope, such as agent:main:telegram:group:1
       (default: a direct chat)
   start:--from N  first line, from 1
@@ -33,7 +33,7 @@ _TEXT = r"""
   --yes  write without asking
   --fault NAME...  simulate a fault on a copy of the index: embeddings-401, embeddings-429,
       embeddings-timeout, embeddings-garbage, zero-vector, wrong-dimension, no-sqlite-vec, no-fts5,
-      qmd-missing, qmd-timeout, qmd-json, qmd-exit
+      qmd-missing, qmd-timeout, qmd-json, qmd-exit (screen 2 of the workbench says what each does)
   --dry-run  show what would be written, and write nothing
   --session ID !  a session's id or key, or a unique start of the id or end of the key, such as main
 
@@ -49,7 +49,8 @@ _TEXT = r"""
 
 demo: open the workbench on bundled notes with lessons, to try it
   $ demo
-  $ search vpn --workspace "$(openclaw-mem demo --print-workspace)"
+  $ demo --print-workspace --dir /tmp/demo
+  $ search vpn --provider static --workspace /tmp/demo/workspace
   $ demo --fault embeddings-401
   It needs no network and no settings. Without a terminal it prints every lesson.
   --print-workspace  write the demo workspace and print only its path
@@ -202,6 +203,7 @@ curate: propose changes of MEMORY.md, with evidence and diffs
   $ curate
   $ curate --effect 3f9c01ab
   $ curate --apply 3f9c01ab
+  Without options it lists the proposals; each begins with its ID, of which the first characters are enough.
   Nothing is written without confirmation; `openclaw-mem undo` undoes a change.
   --apply ID    show a proposal and its effect; write it after confirmation
   --effect ID   what a proposal would do to answers, measured on a copy
@@ -243,7 +245,7 @@ timeline: show when memory was written and read, and missed flushes
   $ timeline --kind flush,compaction --since 1w
   $ timeline --session agent:main:main --json
   A missed flush is a compaction before which no flush ran. The kind flush also lists flushes that were
-  due and skipped. OpenClaw's transcripts are only read.
+  due and skipped. OpenClaw's transcripts are read, never written.
   --session ID  only this session, named as for flush
   --since
   --kind K...   only these kinds, separated by commas: flush, compaction, snapshot, write, search, sync,

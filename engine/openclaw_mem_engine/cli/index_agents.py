@@ -60,7 +60,7 @@ class _AgentLine(ProgressLine):
 
 def run(arguments: Namespace) -> int:
     """Bring the indexes of all named agents up to date, and print what was done. One that fails does not end
-    the others. The exit code is that of their error when all that failed have the same, else 1."""
+    the others. The exit code is that of their error when all that failed have the same, else 8."""
     for name in ("agent", "workspace", "dry_run"):
         if getattr(arguments, name):
             raise UsageError(
@@ -84,7 +84,7 @@ def run(arguments: Namespace) -> int:
     show(data, _lines(rows, failed, seconds), as_json=arguments.json)
     if Cancelled.exit_code in codes:
         return Cancelled.exit_code
-    return 0 if not codes else codes.pop() if len(codes) == 1 else 1
+    return 0 if not codes else codes.pop() if len(codes) == 1 else OpenClawMemError.exit_code
 
 
 def _named(arguments: Namespace) -> Iterator[_Agent]:

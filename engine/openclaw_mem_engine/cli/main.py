@@ -20,7 +20,6 @@ from openclaw_mem_engine.errors import Cancelled, OpenClawMemError
 if TYPE_CHECKING:
     Command = Callable[[Namespace], int]
 
-UNEXPECTED = 1
 #: Set to 1 to see the traceback of what was not expected.
 DEBUG_VARIABLE = "OPENCLAW_MEM_DEBUG"
 #: New objects between two collections. With Python's 700 a search, which makes little but modules that
@@ -79,11 +78,8 @@ def _parsed(argv: Sequence[str], arguments: Namespace) -> Command:
 def _failed(argv: Sequence[str], arguments: Namespace, error: Exception) -> int:
     """Print the error as a line on stderr, and as JSON on stdout where that was asked for, except by ``qmd``,
     whose output is that of QMD; its exit code."""
-    message, code = str(error), UNEXPECTED
-    if isinstance(error, OpenClawMemError):
-        code = error.exit_code
-    else:
-        message = _unexpected(error)
+    ours = error if isinstance(error, OpenClawMemError) else OpenClawMemError(_unexpected(error))
+    message = str(ours)
     say(message)
     asked = "--json" in argv or getattr(arguments, "format", None) == "json"
     if asked and getattr(arguments, "command", None) != "qmd" and not isinstance(error, OutputFailed):
@@ -92,7 +88,7 @@ def _failed(argv: Sequence[str], arguments: Namespace, error: Exception) -> int:
         said = {"code": type(error).__name__, "message": message, "repair": repair[1] if repair else None}
         with suppress(OSError, OutputFailed):
             print_json({"error": said}, exact=True)
-    return _leave(code)
+    return _leave(ours.exit_code)
 
 
 def _unexpected(error: Exception) -> str:

@@ -29,9 +29,9 @@ Without --workspace, the configured one is used, else ~/.openclaw/workspace.
 `openclaw-mem COMMAND --help` has options and examples.
 Documentation: https://github.com/openclaw-mem/openclaw-mem/tree/main/docs
 
-exit codes: 0 done (also when nothing is relevant), 1 unexpected, 2 wrong usage,
+exit codes: 0 done (also when nothing is relevant), 2 wrong usage,
   3 configuration, 4 refused path, 5 workspace, 6 index, 7 provider,
-  130 stopped; `search --exit-status`: 1 also for no or only weak results
+  8 unexpected, 130 stopped; `search --exit-status`: 1 no or only weak results
 """
 #: The common options by their attribute.
 _COMMON = {name[2:]: name for (name, *_), *_how in COMMON}

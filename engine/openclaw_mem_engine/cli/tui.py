@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.cli.opening import check_workspace, faults_of, settings_of
 from openclaw_mem_engine.cli.terminal import crop, flush_out, is_terminal, one_line, say, width
 from openclaw_mem_engine.config.sources import user_folders
-from openclaw_mem_engine.errors import UsageError
+from openclaw_mem_engine.errors import OpenClawMemError, UsageError
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings
@@ -125,7 +125,7 @@ def open_workbench(
     )
     code = app.run()
     if code is None:  # no key and no signal has ended it
-        code = app.return_code or 0
+        code = OpenClawMemError.exit_code if app.return_code else 0
     if app.unsaved:
         say(app.unsaved)
     if not app.is_closed:  # Python would wait for a thread that may never end

@@ -95,7 +95,7 @@ class Change:
 
     @property
     def mark(self) -> str:
-        return f" {ONLY_HERE}" if self.only_here and not self.since else ""
+        return f" {ONLY_HERE}" if self.only_here else ""
 
     @property
     def says(self) -> str:
@@ -105,8 +105,8 @@ class Change:
 
     @property
     def since(self) -> str:
-        """Which release of the agent does this without any setting; empty where none does."""
-        return "OpenClaw 2026.9.6 does this similarly" if self.set == {"keyword_rescue": "fill"} else ""
+        """Which release of the agent does something similar without any setting; empty where none does."""
+        return "OpenClaw 2026.9.6 has a similar rule" if self.set == {"keyword_rescue": "fill"} else ""
 
     @property
     def effect(self) -> str:

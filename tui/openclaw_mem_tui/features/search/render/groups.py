@@ -56,7 +56,7 @@ def groups(view: View, dropped: bool) -> list[Group]:
 
 
 def _reasons(drops: Iterable[Drop], trace: Trace) -> list[str]:
-    """``3 cut by max 6 · 24 below min score .20``: how many rows each stage dropped, and for what cause
+    """``3 dropped by max 6 · 24 below min score .20``: how many rows each stage dropped, and for what cause
     where it has several; the same without the causes."""
     caused = Counter(drops)
     by_stage = Counter[str]()
@@ -79,7 +79,7 @@ _DROPPED = {
 
 
 def dropped_by(name: str, trace: Trace) -> str:
-    """Why rows are not returned, in words: ``cut by max 6``, ``below min score .20``."""
+    """Why rows are not returned, in words: ``dropped by max 6``, ``below min score .20``."""
     stage = trace.stage(name)
     if name in _DROPPED or stage is None:
         return _DROPPED.get(name, name)
@@ -90,7 +90,7 @@ def dropped_by(name: str, trace: Trace) -> str:
         return (
             f"not considered for packing: only the first {limit} are"
             if packs(stage)
-            else f"cut by {stage.label} {limit}"
+            else f"dropped by {stage.label} {limit}"
         )
     return f"moved below rank {trace.knobs.max_results} by {stage.label}"
 
