@@ -247,14 +247,15 @@ class HelpText(Pane, can_focus=True):
     """Scrolled with the keys of every scrolled widget."""
 
 
-class TextScreen(Dialog[None]):
+class TextScreen(ScrolledDialog[None]):
     """A text to read."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("escape,q,question_mark,exclamation_mark,f1,enter", "dismiss(None)", "close", show=False),
-        Binding("j", "scroll(1)", "scroll down", show=False),
-        Binding("k", "scroll(-1)", "scroll up", show=False),
+        Binding("j,J", "scroll(1)", "scroll down", show=False),
+        Binding("k,K", "scroll(-1)", "scroll up", show=False),
     ]
 
     def __init__(self, title: str, drawer: Drawer) -> None:
-        super().__init__(HelpText(drawer), title, hints(j_k="scroll", esc="close"))
+        text = HelpText(drawer)
+        super().__init__(text, text, title, hints(esc="close"))
