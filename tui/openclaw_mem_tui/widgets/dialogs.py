@@ -185,7 +185,7 @@ class ConfirmScreen(ScrolledDialog[bool]):
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("enter,y", "dismiss(True)", "go ahead", show=False),
-        Binding("escape,n,q", "dismiss(False)", "close", show=False),
+        Binding("escape,n,q", "dismiss(False)", "cancel", show=False),
         Binding("J", "scroll(3)", "scroll down", show=False),
         Binding("K", "scroll(-3)", "scroll up", show=False),
         *PAGES,
@@ -194,7 +194,7 @@ class ConfirmScreen(ScrolledDialog[bool]):
     def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
         """``verb`` is what enter does, like ``rebuild``."""
         text = Pane(drawer, classes="said")
-        super().__init__(text, text, title, hints(enter=verb, esc="close"))
+        super().__init__(text, text, title, hints(enter=verb, esc="cancel"))
 
 
 def pick(
