@@ -38,7 +38,7 @@ async def test_damage_is_found_shown_and_mended_after_a_look(
         assert (
             "✗ error" in drawn
             and "repair F builds a new index; notes are not changed" in drawn
-            and "9 chunks are missing from the BM25 index: no word finds them" in drawn
+            and "9 chunks are missing from the BM25 index: keyword search cannot find them" in drawn
             and "openclaw-mem doctor --fix" in drawn
         )
         await press(pilot, "F")
@@ -113,7 +113,7 @@ async def test_a_repair_that_drops_vectors_is_followed_by_a_sync_that_makes_them
         await press(pilot, "c")
         await until(pilot, lambda: "partial" in shown(screen, "#facts"))
         facts = shown(screen, "#facts")
-        assert "chunks without vector; r embeds" in facts and "fresh" not in facts
+        assert "chunks without vector (r embeds)" in facts and "fresh" not in facts
         await press(pilot, "r")
         await until(pilot, lambda: "fresh" in shown(screen, "#facts"))
         assert "vectors made" in shown(screen, "#status")
@@ -218,9 +218,9 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
 
 def test_what_is_never_shown_has_a_key_and_a_reason_is_short() -> None:
     text = "28 % of your notes' text can never appear in a search result. Why."
-    (row,) = doctor.item_rows(9, Finding("never-shown", "warning", text, ("a.md: 3 %",), ""), 90, False)
+    (row,) = doctor.item_rows(Finding("never-shown", "warning", text, ("a.md: 3 %",), ""), 90, False)
     assert text_of(row).endswith("a search result.  enter\xa0open")
     why = ("a.md: is a link; links are not followed",)
     link = Finding("files-excluded", "info", "1 file is excluded.", why)
-    (row,) = doctor.item_rows(9, link, 90, False)
+    (row,) = doctor.item_rows(link, 90, False)
     assert text_of(row).endswith("1 file is excluded: a.md (a link)")

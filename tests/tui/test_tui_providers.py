@@ -113,7 +113,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert "fallback BM25 only (no other provider is set) not used in the recorded events" in " ".join(
             drawn.split()
         )
-        assert "102 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]
+        assert "102 embeddings" in screen.query_one("#cache").text  # type: ignore[attr-defined]
         assert "vectors of static-minilm-256-int8 and BM25" in " ".join(screen.last.text.split())
         await press(pilot, "G")
         assert "· not selected" in screen.link_pane.text

@@ -330,10 +330,14 @@ def _index(activity: Activity, short: bool = False) -> Line:
 
 
 def worst_first(worse: Line, *states: Line) -> Line:
-    """What is known of the state of an index. What is good is left out beside what is ``worse`` than all of
-    them: errors of the doctor."""
-    shown = [state for state in states if state and not (worse and state[0].role == "good")]
-    return parted(worse, *shown)
+    """What is known of the state of an index. Beside what is ``worse`` than all of them, errors of the
+    doctor, what is good is left out, and the others have no colour."""
+    if worse:
+        rest = (state for state in states if state and state[0].role != "good")
+        states = tuple(
+            tuple(span._replace(role=span.role.replace("warn", "dim")) for span in state) for state in rest
+        )
+    return parted(worse, *states)
 
 
 def parted(*parts: Line) -> Line:

@@ -77,7 +77,7 @@ def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -
     share, second = material.hidden_share, f" {material.searches_sentence}"
     hidden = f" · {never_shown(share, 'MEMORY.md')}" if share else ""
     second += hidden if fmt.width_of(second + hidden) <= cells else ""
-    shows = f": `{key('open_note')}` on it shows which" if second.endswith(hidden or " ") else ""
+    shows = f": `{key('open_note')}` on MEMORY.md shows the lines" if second.endswith(hidden or " ") else ""
     fits = fmt.width_of(second + shows) <= cells
     lines = [first] if brief else [first, keyed(second + shows if fits else fmt.crop(second, cells))]
     lines += wrapped((Span(" "), *waits), cells - 1, 1) if waits else []

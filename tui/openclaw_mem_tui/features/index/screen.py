@@ -122,8 +122,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         row, words = partial(files.file_row, state, unknown), partial(files.words, unknown)
         self.files.show_rows(state.files, row, words, partial(files.header, files.unread(state, activity)))
         around = doctor.around_nothing if activity.phase == "failed" else None
-        made = len(state.report.checks) if state.report is not None else 0
-        self.doctor.show_wrapped(state.findings, partial(doctor.item_rows, made), around)
+        self.doctor.show_wrapped(state.findings, doctor.item_rows, around)
         self.events.show_wrapped(state.events, partial(files.event_row, state))
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)

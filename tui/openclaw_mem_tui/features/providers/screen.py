@@ -45,8 +45,8 @@ READING: Reading = (
 
 _CHAIN = "The list shows them in the order of selection, BM25 last; data says where queries and notes go."
 _FAULTS = (
-    "Faults are simulated: no request is sent for them, and nothing is recorded. Faults of qmd run a program "
-    "that fails in that way."
+    "Faults are simulated: no request is sent for them, and nothing is recorded. For a fault of qmd, "
+    "qmd itself is not run."
 )
 
 

@@ -54,7 +54,7 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
 
 def _sync(does: str = "syncs") -> Line:
     """The key that syncs, behind what it would sync."""
-    return keyed(f"; `{key('sync_now')}` {does}", "warn")
+    return keyed(f" (`{key('sync_now')}` {does})")
 
 
 def _fitting(parts: Line, cells: int) -> Line:
@@ -198,12 +198,12 @@ def _state(state: IndexState, overview: Overview) -> Line:
     shown = (str(fresh.state), "good" if fresh.state == "fresh" else "warn")
     why: Line = ()
     if fresh.state == "stale":
-        since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
+        since = f" since {fmt.clock(fresh.stale_since, state.at)}" if fresh.stale_since else ""
         shown = (f"stale{since}", "warn")
         if fresh.emptied:
             why = line(", kept (", (key("prune"), "key"), f" drops it): {cause(fresh.emptied)}")
         elif waiting:
-            why = line(f": {fmt.count(waiting, 'file')} to sync", *_sync())
+            why = line((f": {fmt.count(waiting, 'file')} to sync", "warn"), *_sync())
         elif overview.differences:
             why = line(f": {'; '.join(map(fmt.inert, overview.differences))}")
     excluded = line((f"{fmt.count(out, 'file')} excluded", "dim")) if out else ()
