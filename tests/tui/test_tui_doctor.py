@@ -38,7 +38,7 @@ async def test_damage_is_found_shown_and_mended_after_a_look(
         assert (
             "✗ error" in drawn
             and "repair F builds a new index; notes are not changed" in drawn
-            and "9 chunks are missing from the BM25 index: keyword search cannot find them" in drawn
+            and "9 chunks are missing from the BM25 index: no keyword finds them" in drawn
             and "openclaw-mem doctor --fix" in drawn
         )
         await press(pilot, "F")

@@ -427,7 +427,9 @@ async def test_the_frame_of_a_pane_says_which_rows_are_in_sight(tmp_path: Path) 
         await press(pilot, "escape")
         pane = screen.preview
         many, height, first = len(pane.drawn), pane.size.height, pane.scroll_offset.y + 1
-        assert first > 3 and f" rows {first}–{first + height - 1} of {many} · J K · t citations" in frame(pane)
+        assert first > 3 and f" rows {first}–{first + height - 1} of {many} · J K · t citations" in frame(
+            pane
+        )
         await press(pilot, "K")
         assert f" rows {first - 3}–{first + height - 4} of {many} · J K · t citations" in frame(pane)
         await press(pilot, "enter")

@@ -121,7 +121,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         detail = shown(screen, "#moment")
         assert "one turn went from 148,212 to 192,406 tokens, above" in detail
         assert "effect anything said since the last flush" in detail and "compacted without" not in detail
-        assert "flush threshold 176,000" in str(screen.query_one("#chart").border_subtitle)
+        assert "flush threshold 176k · " in str(screen.query_one("#chart").border_subtitle)
         assert re.search(r"earlier wrote MEMORY\.md at [-\d]+ [\d:]+ ", detail)
         frame = "v events: missed · S session: {}"
         assert plain(screen.events.border_subtitle) == frame.format("all")

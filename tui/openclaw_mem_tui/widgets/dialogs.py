@@ -23,7 +23,8 @@ from openclaw_mem_tui.widgets.line_view import Drawer, Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
 T = TypeVar("T")
-
+#: On a narrower screen a dialog is as wide as that: what was left of the screen below would be no words.
+_APART = 150
 
 #: How every dialog with a long text is scrolled.
 PAGES = (
@@ -47,9 +48,14 @@ class Dialog(ModalScreen[T]):
         box.border_title, box.border_subtitle = title, keys
 
     def compose(self) -> ComposeResult:
+        self._widen()
         yield Banner(classes="over")
         yield self._box
         yield Lines(classes="no-keys")
+
+    @on(events.Resize)
+    def _widen(self) -> None:
+        self.set_class(self.app.size.width < _APART, "-whole")
 
     def action_scroll(self, step: int) -> None:
         self._box.scroll_relative(y=step, animate=False)
