@@ -119,22 +119,25 @@ async def test_a_repair_that_drops_vectors_is_followed_by_a_sync_that_makes_them
         assert "vectors made" in shown(screen, "#status")
 
 
-@pytest.mark.parametrize("pressed", ["r", "F"])
-async def test_an_index_that_is_removed_meanwhile_is_empty_until_a_sync(tmp_path: Path, pressed: str) -> None:
+async def test_an_index_that_is_removed_meanwhile_is_none_until_a_sync(tmp_path: Path) -> None:
     async with opened(unwatched(tmp_path)) as (pilot, screen):
         index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
         await press(pilot, "c")
         for part in index.parent.glob("main.sqlite*"):
             part.unlink()
-        await until(pilot, lambda: "empty" in shown(screen, "#facts"))
-        assert "fresh" not in shown(screen, "#facts") and "nothing" in shown(screen, "#facts")
+        await until(pilot, lambda: "state    no index: r builds" in shown(screen, "#facts"))
+        facts = shown(screen, "#facts")
+        assert "fresh" not in facts and "holds    nothing" in facts and "built    with nothing yet" in facts
+        assert " KB" not in facts and " MB" not in facts and "synced" not in facts
         fresh = screen.search.activity.freshness
         assert fresh is not None and fresh.state == "empty", "the other screens say so too"
         await press(pilot, "c")
         assert "no index yet" in " ".join(screen.doctor.text.split())
         assert "no index" in (title := str(screen.doctor.border_title)) and "healthy" not in title
         assert "not indexed" in screen.files.text and "up to date" not in screen.files.text
-        await press(pilot, pressed)
+        await press(pilot, "F")
+        assert "there is no index: r builds it" in shown(screen, "#status") and not index.exists()
+        await press(pilot, "r")
         await until(pilot, lambda: "fresh" in shown(screen, "#facts") and index.exists())
         await until(pilot, lambda: "no index yet" not in screen.doctor.text)
 

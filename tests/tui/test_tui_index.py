@@ -8,10 +8,11 @@ import re
 import time
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
+import apsw
 import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, first_index, make, press, settled, until
@@ -156,6 +157,11 @@ async def test_looking_writes_nothing_and_the_deep_doctor_and_verify_read_every_
         await press(pilot, "V")
         status_line = shown(screen, "#status")
         assert "Modified with unchanged times" in status_line and "2025-08-01.md" in status_line
+        with closing(apsw.Connection(str(screen.search.service.settings.index_path))) as index:
+            index.execute("DELETE FROM chunks WHERE path = 'MEMORY.md'")
+        await press(pilot, "V")
+        said = "Their chunks were missing from the index; indexed again: MEMORY.md."
+        assert said in shown(screen, "#status") and "Modified" not in shown(screen, "#status")
 
 
 async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None:

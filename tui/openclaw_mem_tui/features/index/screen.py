@@ -272,6 +272,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         elif report is not None and fixable:
             repair = partial(self.run_in, partial(self.presenter.repair, report), "doctor")
             confirm(self, "repair the findings", partial(doctor.repairs, fixable), "repair", repair)
+        elif self.presenter.state.is_gone:
+            self.presenter.say(f"there is no index: {key('sync_now')} builds it")
         elif report is not None and report.synced:
             self._sync(Job(verify=True, tails=True))
         else:

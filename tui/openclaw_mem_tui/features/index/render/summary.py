@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from openclaw_mem_engine.api import (
     IN_PROCESS,
@@ -33,6 +34,8 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
         trouble = trouble or str(activity.damage or "")
         mark = (" ✗ ", "bad") if trouble else (" ◐ ", "accent")
         return wrapped(line(mark, fmt.message_here(trouble or "The index is being read.")), cells - 1, 3)
+    if state.is_gone:  # this process still knows what it was built with
+        overview = replace(overview, present=None)
     unsure = _unsure(state, activity)
     unknown = activity.damage is not None or state.unsure
     if short:
@@ -69,6 +72,8 @@ def _fitting(parts: Line, cells: int) -> Line:
 
 def _sizes(state: IndexState, overview: Overview) -> Line:
     fresh = overview.freshness
+    if state.is_gone:
+        return line(("no index", "warn"), " ")
     synced = "never synced"
     if fresh.synced_at is not None:
         synced = f"synced {fmt.clock(fresh.synced_at, state.at)}"
@@ -176,7 +181,7 @@ def _in_short(state: IndexState, overview: Overview, cells: int) -> Line:
     role = "good" if freshness == "fresh" else "warn"
     parts = [
         _errors(state),
-        _lacking(overview) or line((freshness, role)),
+        _lacking(overview) or line(("no index" if state.is_gone else freshness, role)),
         line((key("sync_now"), "key"), (f" syncs {waiting:,}", "warn")) if waiting else (),
         line((f"{out:,} excluded", "dim")) if out else (),
         _warnings(state),
@@ -190,8 +195,9 @@ def _state(state: IndexState, overview: Overview) -> Line:
     """Errors first; then fresh, partial, or what is not and since when."""
     fresh, errors = overview.freshness, _errors(state)
     if fresh.state == "empty":
+        what = "no index" if state.is_gone else "empty"
         return worst_first(
-            errors, line(("empty", "warn"), ": ", (key("sync_now"), "key"), (" builds the index", "dim"))
+            errors, line((what, "warn"), ": ", (key("sync_now"), "key"), (" builds the index", "dim"))
         )
     waiting, out = overview.waiting, overview.number("excluded")
     lacking = _lacking(overview)
