@@ -44,7 +44,7 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert box.region.width == LARGE[0], "no letters of the screen below are left beside it"
         await pilot.resize_terminal(200, 36)
         await settled(pilot)
-        assert 40 < box.region.x and box.region.right < 160
+        assert box.region.x > 40 and box.region.right < 160
         await pilot.resize_terminal(*LARGE)
         await settled(pilot)
         rows = pilot.app.screen.query_one(CursorList)

@@ -170,7 +170,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         return frozenset({"repair"})
 
     def draw_keys(self) -> None:
-        self.query_one(KeyBar).rename("" if self.at is self.files else "open")
+        of_file = "text" * (self.search.activity.damage is not None)  # its chunks are not known
+        self.query_one(KeyBar).rename(of_file if self.at is self.files else "open")
         super().draw_keys()
 
     def status_at(self, cells: int) -> Line:
