@@ -7,13 +7,13 @@ from pathlib import Path
 
 import apsw
 import pytest
-from lab_world import lab, make, press, until
+from lab_world import lab, make, press, settled, until
 from test_tui_index import notes, opened, shown, unwatched
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Progress
-from openclaw_mem_engine.stores.findings import Finding
+from openclaw_mem_engine.stores.findings import DoctorReport, Finding
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.features.index import presenter
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
@@ -114,6 +114,10 @@ async def test_a_repair_that_drops_vectors_is_followed_by_a_sync_that_makes_them
         await until(pilot, lambda: "partial" in shown(screen, "#facts"))
         facts = shown(screen, "#facts")
         assert "chunks without vector (r embeds)" in facts and "fresh" not in facts
+        down = Finding("vectors-awaited", "warning", "6 chunks have no vector yet. It does not answer.")
+        screen.presenter.update(report=DoctorReport((down,), ()))
+        await settled(pilot)
+        assert "(r embeds, once the provider answers)" in shown(screen, "#facts")
         await press(pilot, "r")
         await until(pilot, lambda: "fresh" in shown(screen, "#facts"))
         assert "vectors made" in shown(screen, "#status")

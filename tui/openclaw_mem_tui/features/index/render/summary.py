@@ -110,13 +110,16 @@ def _vectors(overview: Overview) -> tuple[bool, int]:
     return primary is not None and primary.provider != "none", own
 
 
-def _lacking(overview: Overview) -> Line:
-    """Vectors that the next sync makes."""
+def _lacking(state: IndexState, overview: Overview) -> Line:
+    """Vectors that the next sync makes; it makes none that the doctor found no repair for."""
     known, own = _vectors(overview)
     if overview.freshness.state != "partial" or not known or own >= overview.counts.chunks:
         return ()
     chunks = fmt.count(overview.counts.chunks - own, "chunk")
-    return line((f"{chunks} without vector", "warn"), *_sync("embeds"))
+    found = state.report.findings if state.report is not None else ()
+    fails = any(each.code == "vectors-awaited" and not each.repair for each in found)
+    does = "embeds, once the provider answers" if fails else "embeds"
+    return line((f"{chunks} without vector", "warn"), *_sync(does))
 
 
 def _built(overview: Overview) -> Line:
@@ -181,7 +184,7 @@ def _in_short(state: IndexState, overview: Overview, cells: int) -> Line:
     role = "good" if freshness == "fresh" else "warn"
     parts = [
         _errors(state),
-        _lacking(overview) or line(("no index" if state.is_gone else freshness, role)),
+        _lacking(state, overview) or line(("no index" if state.is_gone else freshness, role)),
         line((key("sync_now"), "key"), (f" syncs {waiting:,}", "warn")) if waiting else (),
         line((f"{out:,} excluded", "dim")) if out else (),
         _warnings(state),
@@ -200,7 +203,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
             errors, line((what, "warn"), ": ", (key("sync_now"), "key"), (" builds the index", "dim"))
         )
     waiting, out = overview.waiting, overview.number("excluded")
-    lacking = _lacking(overview)
+    lacking = _lacking(state, overview)
     shown = (str(fresh.state), "good" if fresh.state == "fresh" else "warn")
     why: Line = ()
     if fresh.state == "stale":
