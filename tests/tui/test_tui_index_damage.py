@@ -156,10 +156,11 @@ async def test_no_chunk_is_shown_as_found_over_a_damaged_index(tmp_path: Path) -
         await press(pilot, "enter")
         chunks = pilot.app.screen
         assert isinstance(chunks, ChunksScreen)
-        assert "● the index holds this text" in shown(chunks, "#cut") and "✓" in chunks.pieces.text
+        cut = chunks.query_one("#cut", Pane)
+        assert "● the index holds this text" in cut.text and "✓" in chunks.pieces.text
         screen.search.sync.take_damage(IndexDamaged("SQLite: database disk image is malformed."))
         await settled(pilot)
-        assert shown(chunks, "#cut").split()[:2] == ["✗", "SQLite:"] and "? not known" in frame(chunks.pieces)
+        assert cut.text.split()[:2] == ["✗", "SQLite:"] and "? not known" in frame(chunks.pieces)
         assert "✓" not in chunks.pieces.text and "found by" not in chunks.facts.text
         assert "# MEMORY" in chunks.text.text
         await press(pilot, "escape")

@@ -254,6 +254,7 @@ async def test_details_are_those_of_the_selected_row_and_others_have_a_heading(
 ) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron"), LARGE) as (pilot, screen):
         selected, _, others = screen.link_pane.text.partition("\n── 6 more ──")
+        assert frame(screen.link_pane).startswith("static · primary · 6 more")
         assert "state     ● active" in selected and "openai" not in selected and "openai" in others
         await press(pilot, "G")
         assert "openai" in screen.link_pane.text and "state" not in screen.link_pane.text

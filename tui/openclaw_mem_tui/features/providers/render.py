@@ -281,12 +281,13 @@ def cache(chain: ChainState, damaged: bool, cells: int) -> Line:
     return spread(parts, end, cells)
 
 
-def title(group: Sequence[ProviderState]) -> str:
-    """Title of the pane of one provider, or of several that are not selected."""
+def title(group: Sequence[ProviderState], others: Sequence[ProviderState]) -> str:
+    """Title of the pane of one provider, or of several that are not selected, and of the ``others`` below."""
     if not group or group[1:]:
         return "not selected" if group else "provider"
     role = group[0].role
-    return fmt.join((name_of(group[0]), "" if role in _UNNAMED else role))
+    below = _name(others) if others else ""
+    return fmt.join((name_of(group[0]), "" if role in _UNNAMED else role, below))
 
 
 def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Line:
