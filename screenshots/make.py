@@ -188,7 +188,9 @@ class SteadyMemory(Memory):
         seen = super().overview()
         stale = NOW - 60 if seen.freshness.stale_since is not None else None
         fresh = replace(seen.freshness, stale_since=stale)
-        return replace(seen, location=str(shown), bytes=1_700_000, log_bytes=0, freshness=fresh)
+        return replace(
+            seen, location=str(shown), bytes=seen.bytes and 1_700_000, log_bytes=0, freshness=fresh
+        )
 
     def events(self, limit: int) -> list[Event]:
         return [replace(event, seconds=0.2) for event in super().events(limit)]

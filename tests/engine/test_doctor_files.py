@@ -128,7 +128,7 @@ def test_findings_of_one_code_and_repair_are_one_with_a_count() -> None:
     other = Finding("unreadable", "error", "Another way out.", (), "mv x")
     one, two = folded([*rows[:1], other, *rows[1:]])
     assert two == other
-    assert one.text == "8 of this kind, the first: The check 0 failed."
+    assert one.text == "8 findings like this: The check 0 failed."
     assert one.evidence == ("row 1", *(f"The check {n} failed." for n in range(1, 5)))
     assert (one.code, one.severity, one.repair) == ("unreadable", "error", REBUILD)
 

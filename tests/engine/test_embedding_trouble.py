@@ -537,6 +537,9 @@ def test_what_finds_text_without_vectors_is_said_truly(world: World, fallback: s
         with world.memory() as memory:
             (note,) = memory.sync().incomplete
             served = memory.search("bicycle").pool.first("vector")
+            report = memory.examine()
+    awaited = next(finding for finding in report.findings if finding.code == "vectors-awaited")
+    assert awaited.text.endswith(". A sync makes them, once it answers.") and not awaited.repair
     assert ("only BM25 finds" in note.text) == (served is None) == (fallback == "none")
     assert ("vectors of static-minilm" in note.text) == (served is not None)
 

@@ -330,7 +330,7 @@ async def test_with_qmd_configured_every_screen_shows_what_there_is(tmp_path: Pa
         await press(pilot, "escape", "escape", "o", "w")
         assert isinstance(app.screen, WhyNotScreen) and app.screen.answer is not None
         await press(pilot, "escape", "2")
-        assert "static-minilm-256-int8 2 entries" in app.screen.query_one("#cache", Pane).text
+        assert "static-minilm-256-int8 2 embeddings" in app.screen.query_one("#cache", Pane).text
         assert "· builtin ·" in app.screen.query_one("#top", Pane).text
         await press(pilot, "3")
         assert "· qmd ·" in app.screen.query_one("#top", Pane).text

@@ -38,7 +38,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert text.startswith("┏━ chunk 1 · lines 1–25") and "\n └ end of chunk 2" in text
         await press(pilot, "j")
         text = chunks.text.text
-        assert "┏━ chunk 2 · lines 20–41 · overlaps 1 by 89, 3 by 93 tokens" in text
+        assert "┏━ chunk 2 · lines 20–41 · shares 89 tokens with 1, 93 with 3" in text
         assert "\n┃└ end of chunk 1" in text, "the bar of the selected one goes on"
         shared = [row for row in text.splitlines() if row.startswith("┃│") and row[2:].split()[0].isdigit()]
         assert len(shared) == 6 + chunks.anatomy.pieces[2].shared
@@ -93,7 +93,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert isinstance(pilot.app.screen, ConfirmScreen)
         plan = pilot.app.screen.query_one("Pane").text
         assert "87 files are read again, and a new index is built from 102 chunks" in plan
-        assert world.plain(pilot.app.screen._box.border_subtitle).endswith("esc close"), "as in any dialog"
+        assert world.plain(pilot.app.screen._box.border_subtitle).endswith("enter rebuild · esc cancel")
         assert "0 texts to embed, 102 from the cache" in plan and "; no text leaves this machine" in plan
         await press(pilot, "escape")
         assert "rebuild" not in screen.events.text

@@ -103,7 +103,7 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
     async with opened(demo(tmp_path, own_notes=True)) as (pilot, screen):
         facts = shown(screen, "#facts")
         assert "203 lines (200 advised) ━" in facts and " 2 agent searches, last " in facts
-        assert "39 % of MEMORY.md can never appear in a search result" in facts
+        assert "39 % of MEMORY.md can never appear in a search result: enter on its row shows it" in facts
         gauges = re.findall(r"([0-9,]+) (?:lines|of)[^━]+ (━+)(─*)┃(━*)", facts)
         assert [(len(used + free), over, said) for said, used, free, over in gauges] == [
             (24, "━", "203"),

@@ -40,6 +40,13 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         assert world.plain(pilot.app.screen._box.border_subtitle) == "enter pick · esc close", (
             "all rows are in sight"
         )
+        box = pilot.app.screen._box
+        assert box.region.width == LARGE[0], "no letters of the screen below are left beside it"
+        await pilot.resize_terminal(200, 36)
+        await settled(pilot)
+        assert box.region.x > 40 and box.region.right < 160
+        await pilot.resize_terminal(*LARGE)
+        await settled(pilot)
         rows = pilot.app.screen.query_one(CursorList)
         for key, at in (("G", 14), ("ctrl+u", 4), ("g", 0), ("ctrl+d", 10), ("home", 0)):
             await pilot.press(key)

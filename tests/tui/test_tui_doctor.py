@@ -7,13 +7,13 @@ from pathlib import Path
 
 import apsw
 import pytest
-from lab_world import lab, make, press, until
+from lab_world import lab, make, press, settled, until
 from test_tui_index import notes, opened, shown, unwatched
 
 from openclaw_mem_engine.cancellation import CancelToken
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.model import Progress
-from openclaw_mem_engine.stores.findings import Finding
+from openclaw_mem_engine.stores.findings import DoctorReport, Finding
 from openclaw_mem_engine.sync.report import DEFAULT_REQUEST, SyncReport, SyncRequest
 from openclaw_mem_tui.features.index import presenter
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
@@ -38,7 +38,7 @@ async def test_damage_is_found_shown_and_mended_after_a_look(
         assert (
             "✗ error" in drawn
             and "repair F builds a new index; notes are not changed" in drawn
-            and "9 chunks are missing from the BM25 index: no word finds them" in drawn
+            and "9 chunks are missing from the BM25 index: no keyword finds them" in drawn
             and "openclaw-mem doctor --fix" in drawn
         )
         await press(pilot, "F")
@@ -113,28 +113,35 @@ async def test_a_repair_that_drops_vectors_is_followed_by_a_sync_that_makes_them
         await press(pilot, "c")
         await until(pilot, lambda: "partial" in shown(screen, "#facts"))
         facts = shown(screen, "#facts")
-        assert "chunks without vector; r embeds" in facts and "fresh" not in facts
+        assert "chunks without vector (r embeds)" in facts and "fresh" not in facts
+        down = Finding("vectors-awaited", "warning", "6 chunks have no vector yet. It does not answer.")
+        screen.presenter.update(report=DoctorReport((down,), ()))
+        await settled(pilot)
+        assert "(r embeds, once the provider answers)" in shown(screen, "#facts")
         await press(pilot, "r")
         await until(pilot, lambda: "fresh" in shown(screen, "#facts"))
         assert "vectors made" in shown(screen, "#status")
 
 
-@pytest.mark.parametrize("pressed", ["r", "F"])
-async def test_an_index_that_is_removed_meanwhile_is_empty_until_a_sync(tmp_path: Path, pressed: str) -> None:
+async def test_an_index_that_is_removed_meanwhile_is_none_until_a_sync(tmp_path: Path) -> None:
     async with opened(unwatched(tmp_path)) as (pilot, screen):
         index = next((tmp_path / "data").glob("indexes/*/main.sqlite"))
         await press(pilot, "c")
         for part in index.parent.glob("main.sqlite*"):
             part.unlink()
-        await until(pilot, lambda: "empty" in shown(screen, "#facts"))
-        assert "fresh" not in shown(screen, "#facts") and "nothing" in shown(screen, "#facts")
+        await until(pilot, lambda: "state    no index: r builds" in shown(screen, "#facts"))
+        facts = shown(screen, "#facts")
+        assert "fresh" not in facts and "holds    nothing" in facts and "built    with nothing yet" in facts
+        assert " KB" not in facts and " MB" not in facts and "synced" not in facts
         fresh = screen.search.activity.freshness
         assert fresh is not None and fresh.state == "empty", "the other screens say so too"
         await press(pilot, "c")
         assert "no index yet" in " ".join(screen.doctor.text.split())
         assert "no index" in (title := str(screen.doctor.border_title)) and "healthy" not in title
         assert "not indexed" in screen.files.text and "up to date" not in screen.files.text
-        await press(pilot, pressed)
+        await press(pilot, "F")
+        assert "there is no index: r builds it" in shown(screen, "#status") and not index.exists()
+        await press(pilot, "r")
         await until(pilot, lambda: "fresh" in shown(screen, "#facts") and index.exists())
         await until(pilot, lambda: "no index yet" not in screen.doctor.text)
 
@@ -218,9 +225,9 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
 
 def test_what_is_never_shown_has_a_key_and_a_reason_is_short() -> None:
     text = "28 % of your notes' text can never appear in a search result. Why."
-    (row,) = doctor.item_rows(9, Finding("never-shown", "warning", text, ("a.md: 3 %",), ""), 90, False)
+    (row,) = doctor.item_rows(Finding("never-shown", "warning", text, ("a.md: 3 %",), ""), 90, False)
     assert text_of(row).endswith("a search result.  enter\xa0open")
     why = ("a.md: is a link; links are not followed",)
     link = Finding("files-excluded", "info", "1 file is excluded.", why)
-    (row,) = doctor.item_rows(9, link, 90, False)
+    (row,) = doctor.item_rows(link, 90, False)
     assert text_of(row).endswith("1 file is excluded: a.md (a link)")

@@ -42,6 +42,9 @@ async def test_the_help_has_the_own_keys_first_and_what_to_read_beside_or_before
         groups = list(dict.fromkeys(row.group for row in rows._all))
         assert groups[0] == "Index" and groups[-1] == "Lists" and "Legend" not in groups
         assert sum("Index" in line for line in rows.text.splitlines() if "enter" in line) == 1
+        signs = {row.sign: row.text for row in rows._all}
+        assert signs["q"].endswith(", then quit") and signs["ctrl+q"] == "quit at once"
+        assert str(app.screen._box.border_title).startswith("help · rows 1–")  # type: ignore[attr-defined]
         assert "j, k, ↓, ↑" in rows.text and legend.region.x >= rows.region.right
         await press(pilot, "f", *"index", "enter")
         assert {row.group for row in rows._items} >= {"Index"} and rows.counted[0] > 8, "a group by its name"

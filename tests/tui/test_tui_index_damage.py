@@ -10,13 +10,16 @@ from lab_world import SMALL, frame, lab, press, settled, until
 from test_tui_index import index_screen, opened, shown, unwatched
 
 from openclaw_mem_engine.api import FileRow
+from openclaw_mem_engine.errors import IndexDamaged
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_engine.stores.findings import DoctorReport, Outcome
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index import presenter
+from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.render.status import soundness
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
+from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.line_view import Pane
 from support.damage import alter, indexed, zero
 
@@ -146,3 +149,19 @@ def test_no_file_is_up_to_date_in_an_index_that_a_check_could_not_use() -> None:
         found.add(code, "error", "The index could not be used: disk I/O error. File: /x")
         report = DoctorReport(tuple(found.findings), (found.check("index"),))
         assert presenter.IndexState(report=report, files=(row,)).doubtful(False) == doubtful, code
+
+
+async def test_no_chunk_is_shown_as_found_over_a_damaged_index(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        await press(pilot, "enter")
+        chunks = pilot.app.screen
+        assert isinstance(chunks, ChunksScreen)
+        cut = chunks.query_one("#cut", Pane)
+        assert "● the index holds this text" in cut.text and "✓" in chunks.pieces.text
+        screen.search.sync.take_damage(IndexDamaged("SQLite: database disk image is malformed."))
+        await settled(pilot)
+        assert cut.text.split()[:2] == ["✗", "SQLite:"] and "? not known" in frame(chunks.pieces)
+        assert "✓" not in chunks.pieces.text and "found by" not in chunks.facts.text
+        assert "# MEMORY" in chunks.text.text
+        await press(pilot, "escape")
+        assert "enter text" in screen.query_one(KeyBar).text

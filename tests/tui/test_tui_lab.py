@@ -427,9 +427,11 @@ async def test_the_frame_of_a_pane_says_which_rows_are_in_sight(tmp_path: Path) 
         await press(pilot, "escape")
         pane = screen.preview
         many, height, first = len(pane.drawn), pane.size.height, pane.scroll_offset.y + 1
-        assert first > 3 and f"J K rows {first}–{first + height - 1} of {many} · t citations" in frame(pane)
+        assert first > 3 and f" rows {first}–{first + height - 1} of {many} · J K · t citations" in frame(
+            pane
+        )
         await press(pilot, "K")
-        assert f"J K rows {first - 3}–{first + height - 4} of {many} · t citations" in frame(pane)
+        assert f" rows {first - 3}–{first + height - 4} of {many} · J K · t citations" in frame(pane)
         await press(pilot, "enter")
         shown = pane.scroll_offset.y
-        assert f"J K rows {shown + 1}–{shown + height} of {len(pane.drawn)} · enter snippet" in frame(pane)
+        assert f" rows {shown + 1}–{shown + height} of {len(pane.drawn)} · J K · enter snippet" in frame(pane)

@@ -431,7 +431,7 @@ def test_texts_that_give_way_stay_apart_from_what_is_beside_them() -> None:
     assert spans.text_of(spans.spread(start, end, 27)) == "embed 0.2 rank 0.5 ms fresh"
     picked = [Choice("a", "memory/that-is-far-too-long.md:12", "its detail"), Choice("b", "B", "x")]
     _, ((row,), *_) = choice_rows(picked * 5, "", 40, 1)
-    assert "that…is-far-too-long.md:12  its detail" in spans.text_of(row), "the line of a path stays"
+    assert "…is-far-too-long.md:12      its detail" in spans.text_of(row), "the line of a path stays"
     _, (rows, _) = choice_rows(picked, "", 30, 1)
     assert "".join(map(spans.text_of, rows)).split()[-2:] == ["its", "detail"], "of a few rows nothing is cut"
     group = groups.Group("returned only by another backend", [])

@@ -113,7 +113,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert "fallback BM25 only (no other provider is set) not used in the recorded events" in " ".join(
             drawn.split()
         )
-        assert "102 entries" in screen.query_one("#cache").text  # type: ignore[attr-defined]
+        assert "102 embeddings" in screen.query_one("#cache").text  # type: ignore[attr-defined]
         assert "vectors of static-minilm-256-int8 and BM25" in " ".join(screen.last.text.split())
         await press(pilot, "G")
         assert "· not selected" in screen.link_pane.text
@@ -254,6 +254,7 @@ async def test_details_are_those_of_the_selected_row_and_others_have_a_heading(
 ) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron"), LARGE) as (pilot, screen):
         selected, _, others = screen.link_pane.text.partition("\n── 6 more ──")
+        assert frame(screen.link_pane).startswith("static · primary · 6 more")
         assert "state     ● active" in selected and "openai" not in selected and "openai" in others
         await press(pilot, "G")
         assert "openai" in screen.link_pane.text and "state" not in screen.link_pane.text

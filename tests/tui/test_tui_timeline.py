@@ -100,16 +100,18 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert "! 1 skipped" in shown(screen, "#facts")
         texts = screen.events.text
         for part in (
-            "● flush      main     …/2026-03-30.md, +3 lines",
-            "▼ compaction main     177,310 → 24,180 tokens",
-            "○ no reply   …network nothing stored",
-            "! skipped    …-status not run at 178,340 tokens",
-            "◇ search     main     Japanese ticket font size",
-            "▼ compaction …network 179,004 → size unknown",
+            "● flush      main            …/2026-03-30.md, +3 lines",
+            "▼ compaction main            177,310 → 24,180 tokens",
+            "○ no reply   …network        nothing stored",
+            "! skipped    …morning-status not run at 178,340 tokens",
+            "▲ write      …morning-status …/2026-03-30.md, +9 lines",
+            "● flush      main            …2026-03-25.md, +29 lines",
+            "◇ search     main            Japanese ticket font size",
+            "▼ compaction …network        179,004 → size unknown",
             "✗ MISSED",
         ):
             assert part in texts
-        assert "◆ snapshot" in texts and "◇ search     main     Japanese ticket font size" in texts
+        assert "◆ snapshot" in texts and "◇ search     main            Japanese ticket font size" in texts
         await press(pilot, "v", "p")
         assert len(screen.events.drawn) == 2 and "! skipped" in screen.events.text
         assert "events: problems" in str(screen.events.border_subtitle)
@@ -119,7 +121,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         detail = shown(screen, "#moment")
         assert "one turn went from 148,212 to 192,406 tokens, above" in detail
         assert "effect anything said since the last flush" in detail and "compacted without" not in detail
-        assert "flush threshold 176,000" in str(screen.query_one("#chart").border_subtitle)
+        assert "flush threshold 176k · " in str(screen.query_one("#chart").border_subtitle)
         assert re.search(r"earlier wrote MEMORY\.md at [-\d]+ [\d:]+ ", detail)
         frame = "v events: missed · S session: {}"
         assert plain(screen.events.border_subtitle) == frame.format("all")
@@ -146,7 +148,7 @@ async def test_a_search_of_the_agent_is_run_again_in_the_lab(tmp_path: Path) -> 
     async with opened(demo(tmp_path)) as (pilot, screen):
         await press(pilot, "slash", *"spool", "enter")
         assert "0d4be1f7" not in shown(screen, "#moment")
-        assert "1 memory/runbooks/spool-error-codes.md:49" in shown(screen, "#moment")
+        assert "1 memory/runbooks/spool-error-codes" in shown(screen, "#moment")
         await press(pilot, "enter")
         assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
         assert lab(pilot.app).search.view.query == "ERR_SPOOL_0x4F"  # type: ignore[arg-type]
@@ -305,7 +307,7 @@ async def test_bars_past_the_flush_threshold_end_above_it_and_others_do_not(tmp_
         lines = [row for row in shown_lines(screen, "#chart") if "176k" in row]
         bars = {char for char in "".join(lines) if char in "▁▂▃▄▅▆▇█"}
         assert bars == {"▄", "▅", "▇"}, "up to the line, past it, and the peak, each at its own height"
-        assert "event's session: " in str(screen.query_one("#chart").border_title)
+        assert "tokens · session " in str(screen.query_one("#chart").border_title)
 
 
 async def test_the_highest_of_two_peaks_that_round_alike_is_higher(tmp_path: Path) -> None:

@@ -155,8 +155,8 @@ async def test_an_index_that_cannot_be_opened_is_said_and_can_be_tried_again(tmp
         assert "index cannot be opened" in screen.hits.text
         await pilot.press("escape")
         await settled(pilot)
-        assert "locked by another process" in screen.notes.text and screen.notes.display
-        assert "cancelled" not in screen.notes.text, "no search was sent"
+        assert "locked by another process" in screen.hits.text and not screen.notes.display
+        assert "r tries again." in screen.hits.text and "cancelled" not in screen.hits.text
         broken[0] = False
         await pilot.press("r")
         await settled(pilot)
@@ -167,9 +167,12 @@ async def test_an_index_that_cannot_be_opened_is_said_and_can_be_tried_again(tmp
 async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) -> None:
     path = "/home/someone" + "/a-long-folder" * 12
     error = IndexUnavailable(f"The index {path}/main.sqlite cannot be used. `openclaw-mem doctor` names why.")
-    app = Workbench(world.failing(error))
+    kind = scripted()
+    app = Workbench(make.demo_memory(tmp_path, kind), initial_query="heron")
     async with app.run_test(size=SMALL) as pilot:
         await settled(pilot)
+        kind.error = error  # type: ignore[attr-defined]
+        await press(pilot, "i", *" gull")
         notes = lab(app).notes
         assert notes.text.rstrip().endswith("… esc ! all"), (
             "not silently, with the keys that work while typing"
@@ -180,10 +183,23 @@ async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) 
             assert isinstance(app.screen, TextScreen)
             assert not notes.text or notes.text.rstrip().endswith("… ! all")
             opened = "".join(app.screen.query_one(HelpText).text.split())
-            assert opened.startswith("!conscreen3:")
+            assert "✗conscreen3:" in opened
             assert f"{path}/main.sqlitecannotbeused.conscreen3nameswhy." in opened
         await press(pilot, "escape")
         assert not isinstance(app.screen, TextScreen)
+
+
+async def test_why_the_index_cannot_be_opened_is_said_in_full_in_place_of_the_results(tmp_path: Path) -> None:
+    path = "/home/someone" + "/a-long-folder" * 12
+    error = IndexUnavailable(f"The index {path}/main.sqlite cannot be used. `openclaw-mem doctor` names why.")
+    app = Workbench(world.failing(error))
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        said = "".join(lab(app).hits.text.split())
+        assert f"{path}/main.sqlitecannotbeused." in said and said.endswith("escrtriesagain.")
+        assert not lab(app).notes.text, "nor is it said twice"
+        await press(pilot, "escape", "exclamation_mark")
+        assert f"{path}/main.sqlitecannotbeused." in "".join(app.screen.query_one(HelpText).text.split())
 
 
 async def test_a_failing_search_shows_no_other_answer_and_says_why(tmp_path: Path) -> None:

@@ -191,8 +191,9 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("palette", "colon,ctrl+p", "command palette, themes", "everywhere", run="app.command_palette"),
         Action("help", "question_mark,f1", "help", "everywhere", footer="help", rank=1),
         Action("suspend", "ctrl+z", _SUSPEND, "everywhere", run="app.suspend_process"),
-        Action("quit", "q", _QUIT, " ".join(TABS), footer="quit", rank=5, label="q ctrl+q"),
-        Action("leave_view", "q", "back; ctrl+q quits", "chunks why_not", run="leave", twin="quit"),
+        Action("quit", "q", _QUIT, " ".join(TABS), footer="quit", rank=5),
+        Action("leave_view", "q", "back", "chunks why_not", run="leave", twin="quit"),
+        Action("quit_now", "ctrl+q", "quit at once", "everywhere", "quit", 5, run="app.quit"),
     ),
 }
 # A key bar asks hundreds of times how they are shown.

@@ -35,7 +35,7 @@ def with_keys(
             refused.append(f"{name[:80]!r} is not the id of an action.{hint} docs/keys.md lists the ids.")
         elif not all(names):
             refused.append(f'{name} has no key. Write for example {name} = "f5". {keeps}')
-        elif wrong := next(filter(None, (_refusal(one, name) for one in names)), ""):
+        elif wrong := next(filter(None, map(_refusal, names)), ""):
             refused.append(f"{name}: {wrong}. {keeps}")
         else:
             good[name] = ",".join(names)
@@ -61,11 +61,11 @@ def _made(keys: Mapping[str, str]) -> tuple[dict[str, Action], dict[str, str]]:
     return made, keymap
 
 
-def _refusal(key: str, name: str) -> str:  # why it can never work, or ""
+def _refusal(key: str) -> str:  # why it can never work, or ""
     from textual.keys import KEY_NAME_REPLACEMENTS, Keys, key_to_character
 
     *modifiers, base = key.split("+") if len(key) > 1 else [key]
-    if key == "ctrl+c" or (key == "ctrl+q" and name != "quit"):
+    if key in ("ctrl+c", "ctrl+q"):
         return f"{key} has a fixed meaning. Choose another key"
     if modifiers == ["shift"] and len(base) == 1 and base.isalpha():
         return f"terminals do not send {key}. Write {base.upper()}"

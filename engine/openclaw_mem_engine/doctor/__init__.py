@@ -74,8 +74,9 @@ def examine(
     examination.run()
     findings = sorted(examination.findings, key=lambda finding: SEVERITIES.index(finding.severity))
     newer = examination.found("newer-schema")
-    failing: Exception | str | None = embedders.primary.trouble if embedders.primary is not None else None
-    failing = failing or next((f.text for f in examination.findings if f.code == "other-dims"), None)
+    down = embedders.primary.trouble if embedders.primary is not None else None
+    failing = f"{str(down).removesuffix('.')}. A sync makes them, once it answers." if down else ""
+    failing = failing or next((f.text for f in examination.findings if f.code == "other-dims"), "")
     # What can do nothing without notes, or as long as nothing can be written, is not offered.
     idle = (
         (INDEX, FIX) if examination.found(*UNWRITABLE) else (INDEX,) if examination.found("workspace") else ()
@@ -85,10 +86,7 @@ def examine(
     def offered(finding: Finding) -> Finding:
         if finding.fixable and newer and finding.code not in LOCATION_CODES:
             finding = replace(finding, fixable=False, repair=UPGRADE)
-        if failing is not None and finding.code in (
-            "vectors-awaited",
-            "no-vectors",
-        ):  # no sync makes them now
+        if failing and finding.code in ("vectors-awaited", "no-vectors"):  # no sync makes them now
             finding = replace(finding, text=f"{finding.text} {failing}", repair="")
         if finding.repair.startswith(idle) and finding.code != spared:
             finding = replace(finding, fixable=False, repair="")

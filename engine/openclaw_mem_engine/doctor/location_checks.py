@@ -167,9 +167,10 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
         text = f"{counted_are(len(edits), 'file')} of an edit of a note that did not end."
         out.add("left-overs", "warning", text, map(str, edits), FIX)
     if damaged:
-        number = counted_are(len(set(damaged.values())), "damaged index", "damaged indexes")
+        many = len(set(damaged.values()))
+        number, them = counted_are(many, "damaged index", "damaged indexes"), "it" if many == 1 else "them"
         size = f"{counted(len(damaged), 'file')}, {_megabytes(damaged)}"
-        text = f"{number} kept beside the one that replaced it: {size}. You can delete what is kept."
+        text = f"{number} kept beside the one that replaced {them}: {size}. You can delete what is kept."
         out.add(
             "damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {files.quoted(damaged)}"
         )

@@ -144,4 +144,4 @@ def _folded(first: Finding, more: Sequence[Finding]) -> Finding:
     if not more:
         return first
     evidence = (*first.evidence, *(finding.text for finding in more))[:EVIDENCE]
-    return replace(first, text=f"{len(more) + 1} of this kind, the first: {first.text}", evidence=evidence)
+    return replace(first, text=f"{len(more) + 1} findings like this: {first.text}", evidence=evidence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -83,6 +83,7 @@ class IndexUpdate:
         ``listing`` None: the files are listed. Embedding that takes time follows when all files are written:
         BM25 finds them meanwhile. Raises WorkspaceError, IndexUnavailable, Cancelled."""
         known = self.store.files() if request.verify else {}
+        held = self.store.chunk_counts() if request.verify else {}
 
         def reading(path: str) -> None:
             if request.verify:
@@ -92,7 +93,7 @@ class IndexUpdate:
 
         how = Comparison(request.verify, request.prune, request.tails, reading=reading)
         changes, self.report.excluded = scan(self.settings, self.store, how, listing or listed(self.settings))
-        self._note_silent_changes(changes, known)
+        self._note_silent_changes(changes, known, held)
         done, total = 0, len(changes.changed)
         taken: list[FileState] = []
         for batch in self._batches(changes.changed):
@@ -148,8 +149,11 @@ class IndexUpdate:
     def _is_late(self) -> bool:
         return self.limit.is_over
 
-    def _note_silent_changes(self, changes: Changes, known: Mapping[str, FileState]) -> None:
-        """Files whose size, time and inode are as they were, and whose content is not."""
+    def _note_silent_changes(
+        self, changes: Changes, known: Mapping[str, FileState], held: Collection[str]
+    ) -> None:
+        """Files whose size, time and inode are as they were, and whose content is not, or of which the index
+        ``held`` no chunk any more."""
         silent = [
             file.path
             for file in changes.changed
@@ -157,8 +161,11 @@ class IndexUpdate:
             and not state.refusal
             and (state.size, state.mtime_ns, state.inode) == (file.size, file.mtime_ns, file.inode)
         ]
-        if silent:
-            text = f"Modified with unchanged times; indexed again: {first_few(silent)}."
+        if lost := [path for path in silent if path not in held]:
+            text = f"Their chunks were missing from the index; indexed again: {first_few(lost)}."
+            self._note("chunks-missing", text)
+        if modified := [path for path in silent if path in held]:
+            text = f"Modified with unchanged times; indexed again: {first_few(modified)}."
             self._note("silent-changes", text)
 
     def _stop_if_asked(self) -> None:

@@ -131,8 +131,8 @@ _WORD = re.compile(r"(?<![^-_ /])[^-_ /]")
 
 def path(text: str, width: int) -> str:
     """A path (inert) in at most ``width`` cells: whole, else with ``…/`` for the folders that there is no
-    room for; at last the end of the name after ``…``, from a word of it on, and before that as much of its
-    beginning as fits, if that is three cells: a bare name is that of a file in the root."""
+    room for; at last the end of the name after ``…``, from a word of it on. A bare name is that of a file in
+    the root."""
     shown, rest = text, text
     while cell_len(shown) > width and "/" in rest:
         rest = rest.partition("/")[2]
@@ -141,11 +141,7 @@ def path(text: str, width: int) -> str:
         return shown
     end = crop_left(text, width)
     word = _WORD.search(text, len(text) - len(end) + 1)
-    if word and 2 * (len(text) - word.start()) > width:
-        end = f"…{text[word.start() :]}"
-    # What is left shows the beginning of the name, unless its end is the whole name.
-    more = set_cell_size(rest, width - cell_len(end)).rstrip() if len(end) <= len(rest) else ""
-    return more + end if cell_len(more) > 2 else end
+    return f"…{text[word.start() :]}" if word and 2 * (len(text) - word.start()) > width else end
 
 
 def left(text: str, width: int) -> str:

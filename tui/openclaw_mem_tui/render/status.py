@@ -129,7 +129,9 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
     """One line a warning, then the informative notes in one: what makes this answer less than it could be.
     ``framed``: these may take two lines, and the frame of the query line says which session asks."""
     made: list[Line] = []
-    said = ((_INFO, activity.noted), (_WARNING, activity.trouble), (_FAILED, view.error))
+    alone = view.trace is None and activity.phase == "failed"  # in place of the results
+    trouble = "" if alone else activity.trouble
+    said = ((_INFO, activity.noted), (_WARNING, trouble), (_FAILED, view.error))
     for text, sign in reversed({text: sign for sign, text in said if text}.items()):  # each text once
         fits = view.trace is not None and sign is _WARNING  # the rows matter more
         made += [brief(_signed(sign, text), cells)] if fits else wrapped(_signed(sign, text), cells, 3)
@@ -330,10 +332,14 @@ def _index(activity: Activity, short: bool = False) -> Line:
 
 
 def worst_first(worse: Line, *states: Line) -> Line:
-    """What is known of the state of an index. What is good is left out beside what is ``worse`` than all of
-    them: errors of the doctor."""
-    shown = [state for state in states if state and not (worse and state[0].role == "good")]
-    return parted(worse, *shown)
+    """What is known of the state of an index. Beside what is ``worse`` than all of them, errors of the
+    doctor, what is good is left out, and the others have no colour."""
+    if worse:
+        rest = (state for state in states if state and state[0].role != "good")
+        states = tuple(
+            tuple(span._replace(role=span.role.replace("warn", "dim")) for span in state) for state in rest
+        )
+    return parted(worse, *states)
 
 
 def parted(*parts: Line) -> Line:

@@ -24,7 +24,8 @@ from openclaw_mem_tui.widgets.line_view import Drawer, Lines, Pane
 from openclaw_mem_tui.widgets.lists import CursorList, Rows
 
 T = TypeVar("T")
-
+#: On a narrower screen a dialog is as wide as that: what was left of the screen below would be no words.
+_APART = 150
 
 #: How every dialog with a long text is scrolled.
 PAGES = (
@@ -48,6 +49,7 @@ class Dialog(ModalScreen[T]):
         box.border_title, box.border_subtitle = title, keys
 
     def compose(self) -> ComposeResult:
+        self._widen()
         yield Banner(classes="over")
         yield self._box
         yield Lines(classes="no-keys")
@@ -55,6 +57,10 @@ class Dialog(ModalScreen[T]):
     def dismiss(self, result: T | None = None) -> AwaitComplete:
         """Once: a key that is pressed twice must not close the screen below too."""
         return super().dismiss(result) if self.is_current else AwaitComplete()
+
+    @on(events.Resize)
+    def _widen(self) -> None:
+        self.set_class(self.app.size.width < _APART, "-whole")
 
     def action_scroll(self, step: int) -> None:
         self._box.scroll_relative(y=step, animate=False)
@@ -190,7 +196,7 @@ class ConfirmScreen(ScrolledDialog[bool]):
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("enter,y", "dismiss(True)", "go ahead", show=False),
-        Binding("escape,n,q", "dismiss(False)", "close", show=False),
+        Binding("escape,n,q", "dismiss(False)", "cancel", show=False),
         Binding("J", "scroll(3)", "scroll down", show=False),
         Binding("K", "scroll(-3)", "scroll up", show=False),
         *PAGES,
@@ -199,7 +205,7 @@ class ConfirmScreen(ScrolledDialog[bool]):
     def __init__(self, title: str, drawer: Drawer, verb: str) -> None:
         """``verb`` is what enter does, like ``rebuild``."""
         text = Pane(drawer, classes="said")
-        super().__init__(text, text, title, hints(enter=verb, esc="close"))
+        super().__init__(text, text, title, hints(enter=verb, esc="cancel"))
 
 
 def pick(
@@ -252,14 +258,15 @@ class HelpText(Pane, can_focus=True):
     """Scrolled with the keys of every scrolled widget."""
 
 
-class TextScreen(Dialog[None]):
+class TextScreen(ScrolledDialog[None]):
     """A text to read."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
         Binding("escape,q,question_mark,exclamation_mark,f1,enter", "dismiss(None)", "close", show=False),
-        Binding("j", "scroll(1)", "scroll down", show=False),
-        Binding("k", "scroll(-1)", "scroll up", show=False),
+        Binding("j,J", "scroll(1)", "scroll down", show=False),
+        Binding("k,K", "scroll(-1)", "scroll up", show=False),
     ]
 
     def __init__(self, title: str, drawer: Drawer) -> None:
-        super().__init__(HelpText(drawer), title, hints(j_k="scroll", esc="close"))
+        text = HelpText(drawer)
+        super().__init__(text, text, title, hints(esc="close"))

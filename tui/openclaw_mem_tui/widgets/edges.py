@@ -32,7 +32,7 @@ _TYPED = {
 #: Those of ``enter`` whose text depends on the selected row.
 _OPENS = ("get", "chunks")
 #: The actions at the right end of every key bar.
-_ENDS = ("leave", "cancel", "help", "quit")
+_ENDS = ("leave", "cancel", "help", "quit", "quit_now")
 #: What the knob panel shares with the search lab, with the texts and the importance that it has there.
 _PANEL = (
     ("reset_all", "reset all", 3),
@@ -142,14 +142,14 @@ class KeyBar(Lines):
             for a in shown
             if a.rank and a.id not in self.hidden
         ]
+        ids = {a.id for a in shown}
+        shown = [a for a in shown if a.id != "quit_now" or "quit" not in ids]
         named = {a.footer for a in shown if a.id != "quit"}
         shown = [a for a in shown if a.id != "quit" or a.footer not in named]  # one key for one thing
-        leaves = any(a.id == "leave_view" for a in offered(self.where))  # q goes back there
-        quits = line("   ", ("ctrl+q", "key", "app.quit"), (" quit", "dim", "app.quit")) if leaves else ()
-        while len(shown) > 1 and width([*self._line(shown), *quits]) + 2 > cells:
+        while len(shown) > 1 and width(self._line(shown)) + 2 > cells:
             shown.remove(max((a for a in shown if a.id != "help"), key=self._sheds))
         start, end = (self._line([a for a in shown if (a.id in _ENDS) == ends]) for ends in (False, True))
-        return [spread((Span(" "), *start), (*end, *quits, Span(" ")), cells)]
+        return [spread((Span(" "), *start), (*end, Span(" ")), cells)]
 
     def _sheds(self, action: Action) -> tuple[bool, int, bool]:
         """The action with the greatest goes first; ``enter`` is tried without being named."""

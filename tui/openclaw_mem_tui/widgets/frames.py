@@ -25,7 +25,7 @@ _parsed = lru_cache(256)(Content.from_markup)
 
 def named_key(sign: str, what: str) -> str:
     """``key what`` for a frame, the key in the style of the bottom line; ``what`` is markup."""
-    return f"[bold $accent]{markup(sign)}[/] {what}"
+    return f"[bold $accent]{markup(sign)}[/] {what}".rstrip()
 
 
 def key_hint(name: str, what: str) -> str:
@@ -79,18 +79,18 @@ def rows_of(pane: Lines) -> str:
     if pane.max_scroll_y <= 0:
         return ""
     first, height = pane.scroll_offset.y + 1, pane.size.height - pane.fixed
-    return f"{pane.unit} {first:,}–{min(first + height - 1, len(pane.drawn)):,} of {len(pane.drawn):,}"
+    return f"rows {first:,}–{min(first + height - 1, len(pane.drawn)):,} of {len(pane.drawn):,}"
 
 
 def more(pane: Lines, keys: bool, beside: str = "", taken: int = 0) -> str:
     """What the frame of a pane says that is too low for its text: which of its rows are in sight, and the
-    ``keys`` that scroll it. Before the words ``beside`` in short, where there is too little room: ``taken``
-    are cells of the same edge that others use."""
+    ``keys`` that scroll it, whose word goes first where there is too little room; ``taken`` are cells of the
+    same edge that others use."""
     if not (rows := rows_of(pane)):
         return beside
-    down, up = key_hint("scroll_down", ""), key_hint("scroll_up", "scroll")
-    ways = [join((rows, f"{down}{up}", beside)), join((f"{down}{key_hint('scroll_up', rows)}", beside))]
-    ways = ways if keys else [join((rows, beside))]
+    down = key_hint("scroll_down", "")
+    scrolls = [f"{down} {key_hint('scroll_up', word)}" for word in ("scroll", "")] if keys else [""]
+    ways = [join((rows, scroll, beside)) for scroll in scrolls]
     room = pane.outer_size.width - 6 - taken  # corners, a line and a blank on both sides
     return next((way for way in ways if _parsed(way).cell_length <= room), beside or ways[-1])
 

@@ -30,8 +30,6 @@ class Lines(ScrollView, can_focus=False):
     ALLOW_MAXIMIZE = False
     #: Lines at the top that do not scroll: those before the first drawn one.
     fixed = 0
-    #: What its frame counts.
-    unit = "rows"
 
     @dataclass
     class Clicked(Message):

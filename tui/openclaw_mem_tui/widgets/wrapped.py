@@ -17,7 +17,7 @@ Rules = Callable[[Sequence[Any], int], Mapping[int, Line]]
 class WrappedTable(Table[T]):
     """A table of few rows that may take several lines each: all of them are drawn."""
 
-    DRAWS_ITEMS, unit = True, "lines"
+    DRAWS_ITEMS = True
     _lines: Callable[[T, int, bool], Sequence[Line]]
     _around: Around | None
     _rules: Rules

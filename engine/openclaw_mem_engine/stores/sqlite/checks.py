@@ -66,7 +66,7 @@ def check_full_text(snap: Snapshot, out: Outcome, *, deep: bool = False) -> None
         sizes.append(f"{len(held):,} {form}")
         of = f"table {table}"
         if missing := chunks - held:
-            text = f"{counted_are(len(missing), 'chunk')} missing from the BM25 index: no word finds them."
+            text = f"{counted_are(len(missing), 'chunk')} missing from the BM25 index: no keyword finds them."
             out.add("full-text-missing", "error", text, (*_locations(snap, missing), of), FIX)
         if orphans := held - chunks:
             text = f"The words of {counted(len(orphans), 'chunk')} are indexed, but their text is missing: "

@@ -77,9 +77,10 @@ def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -
     share, second = material.hidden_share, f" {material.searches_sentence}"
     hidden = f" · {never_shown(share, 'MEMORY.md')}" if share else ""
     second += hidden if fmt.width_of(second + hidden) <= cells else ""
-    shows = f": `{key('open_note')}` on it shows which" if second.endswith(hidden or " ") else ""
-    fits = fmt.width_of(second + shows) <= cells
-    lines = [first] if brief else [first, keyed(second + shows if fits else fmt.crop(second, cells))]
+    opens = f": `{key('open_note')}` on " * second.endswith(hidden or " ")
+    ways = [second + opens + row for row in ("MEMORY.md shows the lines", "its row shows it") if opens]
+    said = next((way for way in ways if fmt.width_of(way) <= cells), fmt.crop(second, cells))
+    lines = [first] if brief else [first, keyed(said)]
     lines += wrapped((Span(" "), *waits), cells - 1, 1) if waits else []
     for note in material.unread[:2]:
         lines += wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)[:2]

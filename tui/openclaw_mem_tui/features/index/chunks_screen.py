@@ -71,12 +71,14 @@ class ChunksScreen(WorkbenchScreen):
         self.search_changed()
 
     def read_again(self) -> None:
-        fresh = self.search.activity.freshness
+        fresh, damage = self.search.activity.freshness, self.search.activity.damage
         if self.search.service.is_open:
-            self.read_for(fresh.generation if fresh is not None else -1, self._read)
+            self.read_for((fresh.generation if fresh is not None else -1, damage), self._read)
 
     async def _read(self) -> None:
         try:
+            if (damage := self.search.activity.damage) is not None:
+                raise damage  # what can still be read of the index is no proof of anything
             self.anatomy = await self.search.service.read(lambda memory: memory.anatomy(self.path))
             self._numbers = range(len(self.anatomy.pieces))
             self._heads = self.anatomy.headings  # once: a long file has many lines

@@ -89,6 +89,12 @@ class IndexState:
         return frozenset().union(*each_names) if known else None
 
     @property
+    def is_gone(self) -> bool:
+        """Whether there is no index: it was removed, or never built."""
+        overview = self.overview
+        return overview is not None and overview.freshness.state == "empty" and not overview.bytes
+
+    @property
     def names_damage(self) -> bool:
         """Whether the index could not be read because it is damaged."""
         return IndexDamaged.repair in self.unreadable

@@ -122,8 +122,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         row, words = partial(files.file_row, state, unknown), partial(files.words, unknown)
         self.files.show_rows(state.files, row, words, partial(files.header, files.unread(state, activity)))
         around = doctor.around_nothing if activity.phase == "failed" else None
-        made = len(state.report.checks) if state.report is not None else 0
-        self.doctor.show_wrapped(state.findings, partial(doctor.item_rows, made), around)
+        self.doctor.show_wrapped(state.findings, doctor.item_rows, around)
         self.events.show_wrapped(state.events, partial(files.event_row, state))
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
@@ -171,7 +170,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         return frozenset({"repair"})
 
     def draw_keys(self) -> None:
-        self.query_one(KeyBar).rename("" if self.at is self.files else "open")
+        of_file = "text" * (self.search.activity.damage is not None)  # its chunks are not known
+        self.query_one(KeyBar).rename(of_file if self.at is self.files else "open")
         super().draw_keys()
 
     def status_at(self, cells: int) -> Line:
@@ -273,6 +273,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         elif report is not None and fixable:
             repair = partial(self.run_in, partial(self.presenter.repair, report), "doctor")
             confirm(self, "repair the findings", partial(doctor.repairs, fixable), "repair", repair)
+        elif self.presenter.state.is_gone:
+            self.presenter.say(f"there is no index: {key('sync_now')} builds it")
         elif report is not None and report.synced:
             self._sync(Job(verify=True, tails=True))
         else:

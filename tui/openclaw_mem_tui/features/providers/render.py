@@ -252,7 +252,7 @@ def _used(used: Spent | None) -> list[tuple[str, str]]:
 
 
 def cache(chain: ChainState, damaged: bool, cells: int) -> Line:
-    """The embedding cache in one line: entries and size by vector space, the largest first. That of a
+    """The embedding cache in one line: embeddings and size by vector space, the largest first. That of a
     ``damaged`` index is not known."""
     start = [Span(" embedding cache  ", "dim")]
     if chain.caches is None:
@@ -270,7 +270,7 @@ def cache(chain: ChainState, damaged: bool, cells: int) -> Line:
         entry = line(
             (" · " if at else "", "faint"),
             f"{fmt.inert(size.space.label)} ",
-            (f"{size.entries:,} entries, {fmt.megabytes(size.bytes)}", "dim"),
+            (f"{fmt.count(size.entries, 'embedding')}, {fmt.megabytes(size.bytes)}", "dim"),
         )
         rest = f" · {len(sizes) - at} more"
         after = len(rest) if at < len(sizes) - 1 else 0
@@ -281,12 +281,13 @@ def cache(chain: ChainState, damaged: bool, cells: int) -> Line:
     return spread(parts, end, cells)
 
 
-def title(group: Sequence[ProviderState]) -> str:
-    """Title of the pane of one provider, or of several that are not selected."""
+def title(group: Sequence[ProviderState], others: Sequence[ProviderState]) -> str:
+    """Title of the pane of one provider, or of several that are not selected, and of the ``others`` below."""
     if not group or group[1:]:
         return "not selected" if group else "provider"
     role = group[0].role
-    return fmt.join((name_of(group[0]), "" if role in _UNNAMED else role))
+    below = _name(others) if others else ""
+    return fmt.join((name_of(group[0]), "" if role in _UNNAMED else role, below))
 
 
 def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Line:

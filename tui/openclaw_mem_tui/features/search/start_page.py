@@ -246,12 +246,10 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
     """What can be searched, or why nothing can."""
     more = ""
     if activity.phase == "failed":
-        repair = rescue() if activity.damage else line((reach("sync"), "key"), (" tries again", "dim"))
-        return [
-            (),
-            line("  ", ("The index cannot be opened.", "strong")),
-            line(("  The reason is below. ", "dim"), *repair, (".", "dim")),
-        ]
+        made = [(), line("  ", ("The index cannot be opened.", "strong"))]
+        made.append(line("  ", fmt.message(activity.trouble or str(activity.damage or ""))))
+        again = line("  ", (reach("sync"), "key"), (" tries again.", "dim"))
+        return made if activity.damage else [*made, again]  # the reason says what repairs it
     if view.error:
         return [(), line("  ", ("The search failed; the reason is below.", "strong"))]
     if view.query.strip():

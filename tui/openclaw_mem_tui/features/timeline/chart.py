@@ -24,7 +24,7 @@ def title(session: Session | None, of_event: bool) -> str:
     if session is None:
         return "tokens"
     if of_event:
-        return fmt.join(("tokens", f"event's session: {fmt.crop(fmt.inert(session.name), 22)}"))
+        return fmt.join(("tokens", f"session {fmt.crop(fmt.inert(session.name), 22)}"))
     peak = f"peak {session.curve.peak:,}" if session.curve.times else ""
     return fmt.join(("tokens", fmt.crop(fmt.inert(session.name), 22), peak))
 

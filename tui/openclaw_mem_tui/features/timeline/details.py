@@ -43,7 +43,7 @@ def moment_detail(state: TimelineState, moment: Moment | None, cells: int) -> li
     if moment.why:
         say("why", fmt.message(moment.why))
     if moment.is_missed:
-        say("effect", ("anything said since the last flush that is in no note may be lost", "warn"))
+        say("effect", ("anything said since the last flush and not in a note may be lost", "warn"))
         say("next", *keyed(f"compare the summary with the notes; `{key('remember')}` adds a missing fact"))
     if moment.kind == "compaction" and session is not None:
         _say_kept(details, state, moment, session)

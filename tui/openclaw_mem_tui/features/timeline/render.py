@@ -36,7 +36,7 @@ _BARS = "▁▂▃▄▅▆"
 PAST = _BARS[-1]
 _WHEN, _KIND, _PEAK, _MISSED = 11, 11, 6, 7
 #: Cells of a row of the events around its session, and those that what happened has before it; of a session.
-_BEFORE_WHAT, _WHAT = 6 + _WHEN + _KIND, 27
+_BEFORE_WHAT, _WHAT = 6 + _WHEN + _KIND, 25
 _LEAST_NAME, _MOST_NAME = 8, 22
 #: A session's first and last day, and the blank after them.
 _DAYS = 19
@@ -168,7 +168,7 @@ def _in_row(moment: Moment, cells: int) -> str:
         shown = whole[:end]
         for path in paths:
             room = fmt.width_of(path) - max(0, fmt.width_of(shown) - cells)
-            shown = shown.replace(path, fmt.path(path, max(room, fmt.width_of(path.rpartition("/")[2]) + 2)))
+            shown = shown.replace(path, fmt.path(path, max(room, fmt.width_of(path.rpartition("/")[2]) + 1)))
         if fmt.width_of(shown) <= cells:
             break
     return fmt.crop(shown, cells)
@@ -234,5 +234,5 @@ def day_row(row: FileDay, cells: int, selected: bool) -> Line:
         fmt.POINTER[selected],
         (f"{row.day} ", "dim"),
         fmt.left(fmt.path(fmt.inert(row.path), path), path),
-        (f" {change}", "good"),
+        (f" {change}", "good" if known else "dim"),
     )

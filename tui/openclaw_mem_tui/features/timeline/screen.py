@@ -155,7 +155,9 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
             ]
         )
         limit = session.flush_threshold if session is not None else 0
-        line = f"[$warning]┄[/] flush threshold {limit:,}" if limit > 0 and not self.low else ""
+        line = (
+            f"[$warning]┄[/] flush threshold {render.thousands(limit)}" if limit > 0 and not self.low else ""
+        )
         zoom = key_hint("zoom", f"zoom: {state.zoom}")
         self.label(chart, markup(charts.title(session, moment is not None)), fmt.join((line, zoom)))
         write = details.first_write(moment)

@@ -195,9 +195,13 @@ def _begins(anatomy: Anatomy, at: int, selected: bool, within: bool, cells: int)
     piece = anatomy.pieces[at]
     title = f" chunk {at + 1} · lines {lines_of(piece)} "
     after = anatomy.pieces[at + 1].overlap if at + 1 < len(anatomy.pieces) else 0
-    overlaps = [f"{at} by {piece.overlap}"] * (piece.overlap > 0) + [f"{at + 2} by {after}"] * (after > 0)
-    if overlaps and selected:
-        title += f"· overlaps {', '.join(overlaps)} tokens "
+    shared = [(tokens, number) for tokens, number in ((piece.overlap, at), (after, at + 2)) if tokens]
+    if shared and selected:
+        (tokens, number), *more = shared
+        with_first = f"· shares {fmt.count(tokens, 'token')} with chunk {number}"
+        shares = "".join((with_first, *(f", {tokens} with chunk {number}" for tokens, number in more), " "))
+        fits = fmt.width_of(title + shares) <= cells - 2
+        title += shares if fits else shares.replace("with chunk", "with")
     return _rule("┏━" if selected else "┌", title, selected, within, cells)
 
 

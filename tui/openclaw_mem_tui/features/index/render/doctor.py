@@ -49,13 +49,13 @@ _OF_CHUNKS = ("never-shown",)
 Item: TypeAlias = Finding | Check | tuple[Check, ...]
 
 
-def item_rows(made: int, item: Item, cells: int, selected: bool) -> list[Line]:
-    """One finding with the key that repairs it, one check that failed, or all without findings
-    of those that were ``made``: two lines at most, one in a wide list; the details have all of it."""
+def item_rows(item: Item, cells: int, selected: bool) -> list[Line]:
+    """One finding with the key that repairs it, one check that failed, or all without findings: two lines at
+    most, one in a wide list; the details have all of it."""
     bar = fmt.POINTER[selected]
     cells -= 1  # the scroll bar touches no text
     if isinstance(item, tuple):
-        return [line(bar, ("✓ ", "good"), f"{len(item)} of {fmt.count(made, 'check')} without findings")]
+        return [line(bar, ("✓ ", "good"), f"{fmt.count(len(item), 'check')} without findings")]
     if isinstance(item, Finding):
         mark, role = fmt.SEVERITIES[item.severity]
         text = line(bar, (f"{mark} ", f"strong {role}"), *_short(item))

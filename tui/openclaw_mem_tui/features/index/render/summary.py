@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from openclaw_mem_engine.api import (
     IN_PROCESS,
@@ -33,6 +34,8 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
         trouble = trouble or str(activity.damage or "")
         mark = (" ✗ ", "bad") if trouble else (" ◐ ", "accent")
         return wrapped(line(mark, fmt.message_here(trouble or "The index is being read.")), cells - 1, 3)
+    if state.is_gone:  # this process still knows what it was built with
+        overview = replace(overview, present=None)
     unsure = _unsure(state, activity)
     unknown = activity.damage is not None or state.unsure
     if short:
@@ -54,7 +57,7 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
 
 def _sync(does: str = "syncs") -> Line:
     """The key that syncs, behind what it would sync."""
-    return keyed(f"; `{key('sync_now')}` {does}", "warn")
+    return keyed(f" (`{key('sync_now')}` {does})")
 
 
 def _fitting(parts: Line, cells: int) -> Line:
@@ -69,6 +72,8 @@ def _fitting(parts: Line, cells: int) -> Line:
 
 def _sizes(state: IndexState, overview: Overview) -> Line:
     fresh = overview.freshness
+    if state.is_gone:
+        return line(("no index", "warn"), " ")
     synced = "never synced"
     if fresh.synced_at is not None:
         synced = f"synced {fmt.clock(fresh.synced_at, state.at)}"
@@ -105,13 +110,16 @@ def _vectors(overview: Overview) -> tuple[bool, int]:
     return primary is not None and primary.provider != "none", own
 
 
-def _lacking(overview: Overview) -> Line:
-    """Vectors that the next sync makes."""
+def _lacking(state: IndexState, overview: Overview) -> Line:
+    """Vectors that the next sync makes; it makes none that the doctor found no repair for."""
     known, own = _vectors(overview)
     if overview.freshness.state != "partial" or not known or own >= overview.counts.chunks:
         return ()
     chunks = fmt.count(overview.counts.chunks - own, "chunk")
-    return line((f"{chunks} without vector", "warn"), *_sync("embeds"))
+    found = state.report.findings if state.report is not None else ()
+    fails = any(each.code == "vectors-awaited" and not each.repair for each in found)
+    does = "embeds, once the provider answers" if fails else "embeds"
+    return line((f"{chunks} without vector", "warn"), *_sync(does))
 
 
 def _built(overview: Overview) -> Line:
@@ -176,7 +184,7 @@ def _in_short(state: IndexState, overview: Overview, cells: int) -> Line:
     role = "good" if freshness == "fresh" else "warn"
     parts = [
         _errors(state),
-        _lacking(overview) or line((freshness, role)),
+        _lacking(state, overview) or line(("no index" if state.is_gone else freshness, role)),
         line((key("sync_now"), "key"), (f" syncs {waiting:,}", "warn")) if waiting else (),
         line((f"{out:,} excluded", "dim")) if out else (),
         _warnings(state),
@@ -190,20 +198,21 @@ def _state(state: IndexState, overview: Overview) -> Line:
     """Errors first; then fresh, partial, or what is not and since when."""
     fresh, errors = overview.freshness, _errors(state)
     if fresh.state == "empty":
+        what = "no index" if state.is_gone else "empty"
         return worst_first(
-            errors, line(("empty", "warn"), ": ", (key("sync_now"), "key"), (" builds the index", "dim"))
+            errors, line((what, "warn"), ": ", (key("sync_now"), "key"), (" builds the index", "dim"))
         )
     waiting, out = overview.waiting, overview.number("excluded")
-    lacking = _lacking(overview)
+    lacking = _lacking(state, overview)
     shown = (str(fresh.state), "good" if fresh.state == "fresh" else "warn")
     why: Line = ()
     if fresh.state == "stale":
-        since = f" since {fmt.clock(fresh.stale_since, state.at, True)}" if fresh.stale_since else ""
+        since = f" since {fmt.clock(fresh.stale_since, state.at)}" if fresh.stale_since else ""
         shown = (f"stale{since}", "warn")
         if fresh.emptied:
             why = line(", kept (", (key("prune"), "key"), f" drops it): {cause(fresh.emptied)}")
         elif waiting:
-            why = line(f": {fmt.count(waiting, 'file')} to sync", *_sync())
+            why = line((f": {fmt.count(waiting, 'file')} to sync", "warn"), *_sync())
         elif overview.differences:
             why = line(f": {'; '.join(map(fmt.inert, overview.differences))}")
     excluded = line((f"{fmt.count(out, 'file')} excluded", "dim")) if out else ()
