@@ -427,6 +427,8 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     room = len("    nothing else changes · " + said)
     broken = change_lines(knobs, Change({"decay": True}, 3, how=how), room, False)
     assert len(text_of(broken[-1]).split()) > 1, "no number is alone in a line"
+    weak = change_lines(knobs, Change({"decay": True}, 3, weak=True), 120, False)
+    assert [span.role for span in weak[0] if span.text == "rank 3"] == ["warn"]
     rows = change_lines(knobs, Change({"decay": True}, 3, gained=("a.md:1",)), 80, False)
     assert text_of(rows[1]) == "    adds 1 other result", "below"
     lost = Change({"decay": True}, 3, lost=("a.md:1", "b.md:5", "c.md:9"))
