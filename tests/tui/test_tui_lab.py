@@ -325,7 +325,9 @@ async def test_one_column_leaves_its_rows_to_the_list(tmp_path: Path) -> None:
         screen.tune(screen.search.view.knobs.set({"min_score": 0.05}))
         await settled(pilot)
         (said,) = screen.answer.text.splitlines()
-        assert said.endswith(" … ! all"), "one line, as there is room for, and the key that shows all of it"
+        assert said.endswith(" · ! show all"), (
+            "one line, as there is room for, and the key that shows all of it"
+        )
         await press(pilot, "exclamation_mark")
         assert "min score .05" in " ".join(pilot.app.screen.query_one(HelpText).text.split())
 
