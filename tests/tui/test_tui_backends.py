@@ -61,7 +61,7 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         assert view.baseline is not None and view.baseline.name == "builtin" and view.baseline.by_file
         assert view.baseline.trace is before.trace
         header = app.screen.query_one("#top").text  # type: ignore[attr-defined]
-        assert "· qmd ·" in header and "baseline builtin" in screen.funnel.text
+        assert "· qmd ·" in header and "baseline: builtin" in screen.funnel.text
         assert "backend: qmd; baseline: builtin" in screen.status_line.text
         seen = compared(view)
         assert seen is not None and seen.same == 2, "by file: the two that builtin returns"

@@ -366,4 +366,4 @@ async def test_a_low_list_names_the_baseline_of_a_lesson(tmp_path: Path) -> None
         await settled(pilot)
         hits = lab(app).hits
         assert "returned only by the baseline" in hits.text
-        assert " · baseline decay off · " in frame(hits)
+        assert " · baseline: decay off · " in frame(hits)

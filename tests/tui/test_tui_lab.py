@@ -192,9 +192,9 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
     async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
         await press(pilot, "s", "b", "s")
         assert screen.search.view.knobs.mode == "vector"
-        assert "baseline pinned" in screen.funnel.text
+        assert "baseline: pinned" in screen.funnel.text
         await press(pilot, "B")
-        assert "baseline mode hybrid" in screen.funnel.text
+        assert "baseline: mode hybrid" in screen.funnel.text
         await press(pilot, "U")
         assert screen.search.view.knobs == screen.search.view.defaults
 
@@ -205,7 +205,7 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
         assert screen.search.view.knobs.min_score == pytest.approx(0.15)
         assert len(screen.search.view.trace.returned) > before  # type: ignore[union-attr]
         assert "was .35" in screen.knob_panel.text
-        assert "new" in screen.hits.text and "baseline min score .35" in screen.funnel.text
+        assert "new" in screen.hits.text and "baseline: min score .35" in screen.funnel.text
         await press(pilot, "u")
         assert screen.search.view.knobs == screen.search.view.defaults
         await press(pilot, "shift+left", "U")

@@ -315,7 +315,7 @@ def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
     assert len(above._sentence(clauses, "", 30, 2)) == 2
     assert texts(above._sentence(clauses, "", 28, 1)).strip() == "1 result · ! show all"
     cut = [*clauses[:1], "5 truncated to 700 characters, 1 loses its best line"]
-    said = "1 result; 5 truncated to 700 characters … ! all"
+    said = "1 result; 5 truncated to 700 characters · ! show all"
     assert texts(above._sentence(cut, "", 55, 1)).strip() == said, "at a comma too"
     long = [
         "1 result",
@@ -323,7 +323,7 @@ def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
         "33 are below min score .35",
         "#1: vector .4",
     ]
-    said = "1 result; 33 are below min score .35 … ! all"
+    said = "1 result; 33 are below min score .35 · ! show all"
     assert texts(above._sentence(long, "", 60, 1)).strip() == said, "one that does not fit hides no other"
     assert "36 are below" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
 

@@ -48,7 +48,10 @@ def test_waterfall_states_operands_and_final() -> None:
     relevance, similarity, value = map(float, mmr.groups())
     assert 0.7 * relevance - 0.3 * similarity == pytest.approx(value, abs=0.002)
     assert value == pytest.approx(row.diversity.value, abs=0.0005)
-    scaled = re.search(r"rel ([.\d]+) = \(([.\d]+) − ([.\d]+)\) / \(([.\d]+) − ([.\d]+)\)", drawn)
+    scaled = re.search(
+        r"rel ([.\d]+) = \(([.\d]+) − lowest ([.\d]+)\) / \(highest ([.\d]+) − ([.\d]+)\)",
+        " ".join(drawn.split()),
+    )
     assert scaled is not None
     rel, score, low, high, again = map(float, scaled.groups())
     assert low == again and round((score - low) / (high - low), 3) == rel == relevance
@@ -56,7 +59,7 @@ def test_waterfall_states_operands_and_final() -> None:
     at = next(at for at, line in enumerate(narrow) if " rel " in line and " = (" in line)
     assert (
         narrow[at].endswith(")")
-        and narrow[at + 1].lstrip().startswith("/ (")
+        and narrow[at + 1].lstrip().startswith("/ (highest ")
         and narrow[at + 1].endswith(")")
     )
     assert narrow[at].index("=") == narrow[at + 1].index("/"), "cut before an operator, which is below the ="
@@ -137,7 +140,7 @@ def test_an_empty_answer_names_the_keys_that_explain_and_change_it() -> None:
 def test_what_a_rescue_would_add_is_not_said_beside_a_baseline_that_has_one() -> None:
     off = Knobs().set({"min_score": 0.99, "keyword_rescue": "off"})
     same = world.view(off, off)
-    assert "keyword rescue = fill" in texts(above.numbers(same, 120))
+    assert " next     keyword rescue = fill" in texts(above.numbers(same, 120))
     taught = replace(same, against=off.set({"keyword_rescue": "when-empty"}))
     assert "keyword rescue = fill" not in texts(above.numbers(taught, 120)), "one remedy"
 
