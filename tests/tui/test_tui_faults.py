@@ -118,7 +118,7 @@ async def test_every_fault_has_its_banner_and_its_effect(
                 assert view.pool.first("vector") is None, name
                 once = f"{screen.lesson.text}{screen.notes.text}{screen.status_line.text}"
                 assert once.count("BM25 only") == 1, "in one place"
-                assert "min score not applied" in screen.funnel.text
+                assert f"{screen.lesson.text}{screen.funnel.text}".count("min score not applied") == 1
             await press(pilot, "2")
             if name.startswith("embeddings-") or name in ("wrong-dimension", "zero-vector"):
                 # What does not fit this index alone is no failure of the provider, which is asked again.

@@ -435,3 +435,16 @@ async def test_the_frame_of_a_pane_says_which_rows_are_in_sight(tmp_path: Path) 
         await press(pilot, "enter")
         shown = pane.scroll_offset.y
         assert f"J K rows {shown + 1}–{shown + height} of {len(pane.drawn)} · enter snippet" in frame(pane)
+
+
+async def test_the_frame_of_a_note_says_what_the_mark_of_a_line_in_sight_means(tmp_path: Path) -> None:
+    async with running(tmp_path, LARGE, initial_query="why do the door signs keep a shadow") as (
+        pilot,
+        screen,
+    ):
+        pane = screen.preview
+        await press(pilot, "enter")
+        assert "note, lines 1–31 · ┊ not sent" in frame(pane)
+        await press(pilot, *"KKKKKKKKKKKKKKK")
+        assert pane.scroll_offset.y == 0 and "┊" in pane.text
+        assert "note, lines 1–31 " in frame(pane) and "┊" not in frame(pane), "none is in sight"

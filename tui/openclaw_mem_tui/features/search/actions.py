@@ -234,7 +234,7 @@ class NoteActions(Lab):
             return
         if self.hits.selected is row and preview.kind == "get":
             if got.found:
-                self.label(preview, f"note, lines {got.start_line}–{got.end_line}")
+                preview.title = f"note, lines {got.start_line}–{got.end_line}"
             preview.show(lambda cells: render.excerpt(got, view, row, marker, cells), render.evidence)
 
     def _bring_up_preview(self) -> None:
