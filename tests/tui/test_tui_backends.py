@@ -44,7 +44,14 @@ async def test_starting_over_ends_what_no_configuration_asks_for(tmp_path: Path)
         assert view.backend == app.service.backend == "builtin" and not view.query and view.pin is None
         assert not view.faults and not view.changed_knobs(), "also those that builtin had"
         assert screen.preview.citations == "auto" and "started over: " in screen.status_line.text
-        await press(pilot, "escape", "o")
+        await press(pilot, "escape", "z")
+        view = screen.search.view
+        assert view.backend == app.service.backend == "qmd" and view.query == DRILL and view.answers
+        assert view.knobs.max_results == 2 and view.pool_faults == {"embeddings-401"}, "all of it"
+        assert view.pin is not None and view.pin.knobs.max_results == 3 and screen.preview.citations == "on"
+        await press(pilot, "Z")
+        assert screen.search.view.backend == "builtin" and not screen.search.view.faults
+        await press(pilot, "o")
         assert screen.search.view.backend == "qmd" and not screen.search.view.changed_knobs()
 
 

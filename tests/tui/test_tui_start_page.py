@@ -50,7 +50,8 @@ async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, s
         assert screen.hits.selected is not None and screen.query_one("#side").display
         assert "w why not" in screen.query_one(KeyBar).text and frame(screen.hits).split()[0] == "chunks"
         await press(pilot, "0")
-        assert "▌ Router moved" in screen.hits.text and "enter ask" in screen.query_one(KeyBar).text
+        assert "▌ Continue: Backup of the NAS" in screen.hits.text and "  Router moved" in screen.hits.text
+        assert "enter continue" in screen.query_one(KeyBar).text
         height = screen.hits.size.height
         await pilot.resize_terminal(size[0], size[1] + 12)
         await settled(pilot)

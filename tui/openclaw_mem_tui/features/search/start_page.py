@@ -159,7 +159,7 @@ def _is_query(text: str) -> bool:
 
 
 def suggested(search: SearchPresenter) -> Suggestions:
-    """The rows of the start page, where it is shown: what continues the last session, then queries."""
+    """The rows of the start page, where it is shown: what continues what was left, then queries."""
     if not _is_idle(search.view, search.activity):
         return ()
     left = continues(search)
@@ -222,7 +222,7 @@ def landing(
     page = search.start_page if _is_idle(view, activity) else StartPage()
     if rows := suggested(search):
         notes = "your notes" if page.suggestions else ""
-        begun = "your last session" if len(rows) > len(page.suggestions) else ""
+        begun = "what you left" if len(rows) > len(page.suggestions) else ""
         first = (f"From {fmt.join((begun, notes), ' and ')}", "strong")
         head += [(), line("  ", first, "  ", (key("get"), "key"), (" asks one", "dim"))]
         wide = min(60, cells // 2)
