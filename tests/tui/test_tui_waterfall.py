@@ -16,7 +16,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_tui.features.search.render import above, funnel, hits
-from openclaw_mem_tui.features.search.render.axis import Axis
+from openclaw_mem_tui.features.search.render.axis import Axis, titles
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -244,3 +244,17 @@ def test_bars_join_where_one_ends_and_the_next_begins(width: int) -> None:
     steps = [axis.top * part / 9 for part in range(10)]
     drawn = [halves(axis.bar(low, high, "vector")) for low, high in pairwise(steps)]
     assert all(before[1] == after[0] for before, after in pairwise(drawn)) and drawn[0][0] == 0
+
+
+def test_a_title_keeps_its_weight_beside_the_label_of_the_minimum_where_there_is_room() -> None:
+    view = world.view(Knobs().set({"min_score": 0.2}))
+    assert view.trace is not None
+    axis, text = Axis(view, 14), "list   rank score × weight"
+    assert axis.tick is not None
+    for bars, kept in (
+        (30, text),
+        (len(text) + 1 - axis.tick, "list   rank score ×weight"),
+        (16, "rank score"),
+    ):
+        drawn = spans.text_of(titles(text, bars, axis, view.trace, 44))
+        assert kept in drawn and drawn.index(".20") in (bars + axis.tick - 1, bars + axis.tick), bars
