@@ -80,6 +80,7 @@ def test_columns_join_with_the_stages_that_ran() -> None:
     titles = row_texts(truncated(EVERYTHING), 100)[0]
     assert titles.split()[-3:] == ["↓", "sent/lines", "score"], "where a result is not sent whole"
     view = truncated(EVERYTHING)
+    assert view.trace is not None
     for cells, title in ((100, "sent/lines"), (70, "sent")):
         plan = hits.layout(view, "scores", cells)
         assert title in [column.title for column in plan.numbers]
