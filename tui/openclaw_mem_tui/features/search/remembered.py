@@ -187,6 +187,7 @@ def start_anew(search: SearchPresenter, left: Left) -> None:
 
 def bring_back(search: SearchPresenter, left: Left) -> None:
     """Show what was left, as far as it is not configured otherwise by now, to be searched again."""
+    search.switch_faults(left.view.faults, by_step=True)
     now, view = search.view, left.view
     search.lesson_at, search.remembered, search.left = left.lesson_at, left.remembered, dict(left.others)
     kept = {name: getattr(now, name) for name in ("defaults", "settings", "expected", "session_key")}
