@@ -39,7 +39,7 @@ def found(pool: Pool, trace: Trace) -> tuple[str, ...]:
     gets in part only and which of them without their best line, and how the first one is ranked: clauses, the
     least important one last."""
     count = len(trace.results)
-    absent = _absent_words(pool, trace.knobs)
+    absent = _absent_words(pool, trace)
     rescued = bool(count) and all(row.outcome.rescued for row in trace.returned)
     head = _counted(count, "result") if count else _nothing(pool, trace)
     if absent:
@@ -129,8 +129,10 @@ def _nothing(pool: Pool, trace: Trace) -> str:
     return f"Nothing returned; {nearest.location}: {nearest.outcome.reason}"
 
 
-def _absent_words(pool: Pool, knobs: Knobs) -> str:
-    """That the keyword lists found nothing, with the best cosine; empty where one did, or none was made."""
+def _absent_words(pool: Pool, trace: Trace) -> str:
+    """That the keyword lists found nothing, with the best cosine, unless a note has that of the results;
+    empty where one did, or none was made."""
+    knobs = trace.knobs
     lexical = [lst for lst in pool.lists if lst.kind == "lexical"]
     vector = pool.first("vector", knobs.space_number)
     if not lexical or any(lst.rows for lst in lexical) or vector is None or not vector.rows:
@@ -141,6 +143,8 @@ def _absent_words(pool: Pool, knobs: Knobs) -> str:
         if _every(lexical)
         else f"no searched word occurs in {where}"
     )
+    if any(note.code == "weak" for note in trace.notes):
+        return text
     best, floor = vector.rows[0].raw, vector.floor
     weak = f", below {floor:g} (weak)" if unrelated(pool, knobs) else ""
     return f"{text}, best cosine {apart(best, floor) if floor is not None else figure(best, 3)}{weak}"

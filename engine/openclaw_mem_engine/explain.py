@@ -150,8 +150,8 @@ def diversity(row: Row, trace: Trace) -> str:
 
 
 def relevance(row: Row, trace: Trace) -> str:
-    """``rel 0.788 = (0.3290 − 0.1050) / (0.4140 − 0.1050)``: how MMR scaled the score of a row, with so many
-    decimals as that takes; empty where there is no MMR."""
+    """``rel 0.788 = (0.3290 − lowest 0.1050) / (highest 0.4140 − 0.1050)``: how MMR scaled the score of a
+    row, with so many decimals as that takes; empty where there is no MMR."""
     seen, stage = row.diversity, trace.stage("mmr")
     if seen is None or stage is None or row.final is None:
         return ""
@@ -163,8 +163,8 @@ def relevance(row: Row, trace: Trace) -> str:
         score, least, most = (round(number, digits) for number in (row.final, low, high))
         if least < most and f"{(score - least) / (most - least):.3f}" == f"{seen.relevance:.3f}":
             break
-    minus = _minus(low, digits)
-    return f"{shown} = ({figure(row.final, digits)}{minus}) / ({figure(high, digits)}{minus})"
+    above = f"({figure(row.final, digits)} − lowest {figure(low, digits)})"
+    return f"{shown} = {above} / (highest {figure(high, digits)}{_minus(low, digits)})"
 
 
 def diversity_sum(seen: Diversity, lam: float) -> str:

@@ -67,7 +67,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
         "min score: .35 → .26; z undoes it",
         "1 new",
         "in the baseline: not returned, below min",
-        "baseline before the change",
+        "baseline: before the change",
     )
 
     # Write that to config.toml.
@@ -90,7 +90,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
         "SIMULATED FAULT: embeddings-401", "searched  BM25 only", "static embeddings failed: 401", "✗ paused"
     )
     tui.press("enter")
-    tui.shows("static embeddings failed: 401", "BM25 only since", "baseline no fault", "same 1 result")
+    tui.shows("static embeddings failed: 401", "BM25 only since", "baseline: no fault", "same 1 result")
     tui.press("2", "U")
     tui.shows("● active", without="SIMULATED")
 

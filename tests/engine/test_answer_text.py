@@ -156,7 +156,10 @@ def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
         replace(none.pool, lists=lists), none.trace
     )
     weak = demo.search("xyzzy plugh", profile("workbench"))
-    assert weak.text.startswith("6 results by vectors only: no searched word occurs in the index")
+    assert weak.text.startswith("6 results by vectors only: no searched word occurs in the index. ")
+    assert "best cosine" in weak.trace.notes[-1].text, (
+        "of the results, which need not have the best of all chunks"
+    )
     bare = replace(none.pool, lists=(), candidates={}, signals={})
     assert answer_text(bare, rank(bare, Knobs())) == "Nothing found: nothing could be searched"
     pool, by_vector = demo.retrieve("router vlan"), Knobs().set({"mode": "vector"})

@@ -138,6 +138,19 @@ def test_a_change_that_works_by_keyword_rescue_says_so_and_comes_last() -> None:
     assert rescued.to_dict()["how"] == rescued.how
 
 
+def test_a_change_whose_result_is_weak_says_so_and_comes_last() -> None:
+    vectors = replace(vector_list([("a", 0.55), ("b", 0.1)]), floor=0.32)
+    search, _ = searched((vectors, bm25_list([("a", 3.0)], matched=1)))
+    first = search.changes()[0]
+    assert first.set == {"min_score": 0.06} and first.weak and first.to_dict()["weak"]
+    assert first.effect == "a weak result, nothing else changes"
+    sound = replace(first, weak=False, lost=("memory/a.md:1",), set={"min_score": 0.0, "decay": True})
+    assert search._cost(sound) < search._cost(first), "though it removes a result"
+    assert search._cost(first) < search._cost(replace(sound, weak=True, lost=())), "fewer knobs"
+    strong, _ = searched((vectors, bm25_list([("a", 3.0), ("b", 2.0)])))
+    assert not any(change.weak or "weak" in change.to_dict() for change in strong.changes())
+
+
 def test_a_smaller_pool_comes_after_plain_changes_and_another_score_is_said() -> None:
     """With values from the lowest to the highest of the pool its size changes every score."""
     rows = [(f"c{n:02d}", 0.9 - 0.01 * n) for n in range(60)]

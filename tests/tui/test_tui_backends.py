@@ -44,7 +44,14 @@ async def test_starting_over_ends_what_no_configuration_asks_for(tmp_path: Path)
         assert view.backend == app.service.backend == "builtin" and not view.query and view.pin is None
         assert not view.faults and not view.changed_knobs(), "also those that builtin had"
         assert screen.preview.citations == "auto" and "started over: " in screen.status_line.text
-        await press(pilot, "escape", "o")
+        await press(pilot, "escape", "z")
+        view = screen.search.view
+        assert view.backend == app.service.backend == "qmd" and view.query == DRILL and view.answers
+        assert view.knobs.max_results == 2 and view.pool_faults == {"embeddings-401"}, "all of it"
+        assert view.pin is not None and view.pin.knobs.max_results == 3 and screen.preview.citations == "on"
+        await press(pilot, "Z")
+        assert screen.search.view.backend == "builtin" and not screen.search.view.faults
+        await press(pilot, "o")
         assert screen.search.view.backend == "qmd" and not screen.search.view.changed_knobs()
 
 
@@ -61,7 +68,7 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         assert view.baseline is not None and view.baseline.name == "builtin" and view.baseline.by_file
         assert view.baseline.trace is before.trace
         header = app.screen.query_one("#top").text  # type: ignore[attr-defined]
-        assert "· qmd ·" in header and "baseline builtin" in screen.funnel.text
+        assert "· qmd ·" in header and "baseline: builtin" in screen.funnel.text
         assert "backend: qmd; baseline: builtin" in screen.status_line.text
         seen = compared(view)
         assert seen is not None and seen.same == 2, "by file: the two that builtin returns"

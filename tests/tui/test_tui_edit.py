@@ -37,7 +37,7 @@ async def test_the_run_before_an_edit_is_the_baseline(
         assert view.baseline is not None and view.baseline.name == "before the edit"
         assert view.trace is not None and not view.trace.returned
         assert len(view.baseline.trace.returned) == 1
-        assert "baseline before the edit" in screen.funnel.text
+        assert "baseline: before the edit" in screen.funnel.text
         # What the sync found joins it.
         await until(pilot, lambda: "indexed" in screen.search.activity.said)
         assert screen.search.activity.said == (

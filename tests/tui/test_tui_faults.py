@@ -96,14 +96,15 @@ async def test_every_fault_has_its_banner_and_its_effect(
             assert [row.chunk_id for row in view.baseline.trace.returned] == [
                 row.chunk_id for row in healthy.trace.returned
             ]
-            assert "baseline no fault" in screen.funnel.text
+            assert "baseline: no fault" in screen.funnel.text
             seen = compared(view)
             assert seen is not None and seen.of
-            assert (" instead of " in screen.lesson.text) == bool(seen.new and not seen.lost)
+            assert (" more result" in screen.lesson.text) == bool(seen.new and not seen.lost)
             if seen.why:
                 dropped = [view.baseline.row(row) for row in seen.new]
                 assert all(row is not None and row.outcome.stage == "min_score" for row in dropped)
-                assert f"of {seen.same}: min score not applied (" in screen.lesson.text
+                assert "than the baseline: min score not applied (" in screen.lesson.text
+                assert "min score" not in screen.funnel.text, "said once"
             assert screen.hits.cursor == 0
             if name == "no-sqlite-vec":
                 assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
@@ -117,7 +118,7 @@ async def test_every_fault_has_its_banner_and_its_effect(
                 assert view.pool.first("vector") is None, name
                 once = f"{screen.lesson.text}{screen.notes.text}{screen.status_line.text}"
                 assert once.count("BM25 only") == 1, "in one place"
-                assert "min score not applied" in screen.funnel.text
+                assert f"{screen.lesson.text}{screen.funnel.text}".count("min score not applied") == 1
             await press(pilot, "2")
             if name.startswith("embeddings-") or name in ("wrong-dimension", "zero-vector"):
                 # What does not fit this index alone is no failure of the provider, which is asked again.
@@ -153,7 +154,7 @@ def first_status(app: Workbench) -> str:
     ("lost", "new", "said"),
     [
         (0, 0, "the same 3 results as the baseline"),
-        (0, 5, "8 results instead of 3"),
+        (0, 5, "5 more results than the baseline"),
         (2, 2, "3 of 5 baseline results are returned; 2 are new"),
         (2, 0, "3 of 5 baseline results are returned"),
     ],
@@ -169,7 +170,7 @@ def test_only_what_is_lost_is_bad(lost: int, new: int, said: str) -> None:
     reasoned = text_of(overlap(seen._replace(why="a reason")))
     assert (": a reason" in reasoned) == bool(new), "the reason is that of the new ones"
     moved = text_of(overlap(Compared(2, 3, 1, (), (row,))))
-    assert moved == "3 results instead of 2 (1 at another rank)"
+    assert moved == "1 more result than the baseline (1 at another rank)"
 
 
 async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:

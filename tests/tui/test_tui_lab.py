@@ -192,9 +192,9 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
     async with running(tmp_path, initial_query=DRILL) as (pilot, screen):
         await press(pilot, "s", "b", "s")
         assert screen.search.view.knobs.mode == "vector"
-        assert "baseline pinned" in screen.funnel.text
+        assert "baseline: pinned" in screen.funnel.text
         await press(pilot, "B")
-        assert "baseline mode hybrid" in screen.funnel.text
+        assert "baseline: mode hybrid" in screen.funnel.text
         await press(pilot, "U")
         assert screen.search.view.knobs == screen.search.view.defaults
 
@@ -205,7 +205,7 @@ async def test_knobs_rank_in_the_same_frame_retrieve_and_reset(tmp_path: Path) -
         assert screen.search.view.knobs.min_score == pytest.approx(0.15)
         assert len(screen.search.view.trace.returned) > before  # type: ignore[union-attr]
         assert "was .35" in screen.knob_panel.text
-        assert "new" in screen.hits.text and "baseline min score .35" in screen.funnel.text
+        assert "new" in screen.hits.text and "baseline: min score .35" in screen.funnel.text
         await press(pilot, "u")
         assert screen.search.view.knobs == screen.search.view.defaults
         await press(pilot, "shift+left", "U")
@@ -325,7 +325,9 @@ async def test_one_column_leaves_its_rows_to_the_list(tmp_path: Path) -> None:
         screen.tune(screen.search.view.knobs.set({"min_score": 0.05}))
         await settled(pilot)
         (said,) = screen.answer.text.splitlines()
-        assert said.endswith(" … ! all"), "one line, as there is room for, and the key that shows all of it"
+        assert said.endswith(" · ! show all"), (
+            "one line, as there is room for, and the key that shows all of it"
+        )
         await press(pilot, "exclamation_mark")
         assert "min score .05" in " ".join(pilot.app.screen.query_one(HelpText).text.split())
 
@@ -435,3 +437,16 @@ async def test_the_frame_of_a_pane_says_which_rows_are_in_sight(tmp_path: Path) 
         await press(pilot, "enter")
         shown = pane.scroll_offset.y
         assert f" rows {shown + 1}–{shown + height} of {len(pane.drawn)} · J K · enter snippet" in frame(pane)
+
+
+async def test_the_frame_of_a_note_says_what_the_mark_of_a_line_in_sight_means(tmp_path: Path) -> None:
+    async with running(tmp_path, LARGE, initial_query="why do the door signs keep a shadow") as (
+        pilot,
+        screen,
+    ):
+        pane = screen.preview
+        await press(pilot, "enter")
+        assert "note, lines 1–31 · ┊ not sent" in frame(pane)
+        await press(pilot, *"KKKKKKKKKKKKKKK")
+        assert pane.scroll_offset.y == 0 and "┊" in pane.text
+        assert "note, lines 1–31 " in frame(pane) and "┊" not in frame(pane), "none is in sight"

@@ -78,7 +78,16 @@ def test_columns_join_with_the_stages_that_ran() -> None:
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
     assert titles.split()[-7:] == ["vector", "BM25", "fused", "decay", "MMR", "↓", "score"]
     titles = row_texts(truncated(EVERYTHING), 100)[0]
-    assert titles.split()[-3:] == ["↓", "sent", "score"], "where a result is not sent whole"
+    assert titles.split()[-3:] == ["↓", "sent/lines", "score"], "where a result is not sent whole"
+    view = truncated(EVERYTHING)
+    assert view.trace is not None
+    for cells, title in ((100, "sent/lines"), (70, "sent")):
+        plan = hits.layout(view, "scores", cells)
+        assert title in [column.title for column in plan.numbers]
+        said = "sent: lines sent / lines of text"
+        assert legend.pairs(plan.numbers) == [said] * (title == "sent"), "where the title does not say it"
+        assert plan.path >= max(len(row.location) for row in view.trace.returned) or title == "sent"
+    assert "scored" in row_texts(world.view(EVERYTHING, bm25=()), 100)[0].split(), "not cut"
     ranks = row_texts(world.view(EVERYTHING, Knobs()), 100, "ranks")[0]
     assert "mmr" not in ranks, "the final rank is that of MMR"
 
@@ -302,12 +311,12 @@ def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
     clauses = ["1 result", "#1: vector .403", "36 are below min score .35"]
     assert [texts(above._sentence(clauses, "", cells, 2)).strip() for cells in (80, 45)] == [
         "; ".join(clauses),
-        "1 result; #1: vector .403 … ! all",
+        "1 result; #1: vector .403 · ! show all",
     ]
     assert len(above._sentence(clauses, "", 30, 2)) == 2
-    assert texts(above._sentence(clauses, "", 28, 1)).strip() == "1 result … ! all"
+    assert texts(above._sentence(clauses, "", 28, 1)).strip() == "1 result · ! show all"
     cut = [*clauses[:1], "5 truncated to 700 characters, 1 loses its best line"]
-    said = "1 result; 5 truncated to 700 characters … ! all"
+    said = "1 result; 5 truncated to 700 characters · ! show all"
     assert texts(above._sentence(cut, "", 55, 1)).strip() == said, "at a comma too"
     long = [
         "1 result",
@@ -315,7 +324,7 @@ def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
         "33 are below min score .35",
         "#1: vector .4",
     ]
-    said = "1 result; 33 are below min score .35 … ! all"
+    said = "1 result; 33 are below min score .35 · ! show all"
     assert texts(above._sentence(long, "", 60, 1)).strip() == said, "one that does not fit hides no other"
     assert "36 are below" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
 
@@ -383,7 +392,7 @@ def test_a_lesson_that_does_not_fit_ends_with_an_ellipsis() -> None:
             assert len(drawn) <= 4 and all(spans.width(line) <= cells for line in drawn)
             assert not re.search(r"\b0\.\d", texts(drawn[1:])), "numbers as on all screens"
             whole = " ".join(texts(drawn[1:]).split()) == fmt.numbers(" ".join(lesson.lesson.split()))
-            assert whole != texts(drawn).endswith("… ! all")
+            assert whole != texts(drawn).endswith(("… ! all", " · ! show all"))
             assert len(drawn) <= 3 or cells < 78, "two lines of text"
             cut += not whole
     assert cut
@@ -466,8 +475,9 @@ def test_a_text_without_room_ends_with_a_whole_sentence_or_clause() -> None:
     )
     assert (
         spans.text_of(spans.cut(damaged, 74))
-        == " ! The index is damaged. F repairs it. No note is touched. … ! all"
+        == " ! The index is damaged. F repairs it. No note is touched. · ! show all"
     )
+    assert spans.text_of(spans.cut(damaged, 69)).endswith(" is touched. … ! all"), "less room"
     late = spans.line(" ! Done. What follows is most of the text, and stays as far as there is room for it")
     assert spans.text_of(spans.cut(late, 60)).startswith(" ! Done. What follows is most of the text")
     hint = spans.line(" w says why a chunk is not returned, and what would return it.")

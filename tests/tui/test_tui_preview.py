@@ -191,7 +191,10 @@ def test_an_excerpt_marks_the_lines_of_the_chunk_that_the_agent_does_not_get() -
     assert row.truncated
     made = preview.excerpt(Excerpt("memory/note-0.md", text, 10, 12, 40, True), view, row, marker, 80)
     assert [spans.text_of(line)[4] for line in made[:3]] == ["▸", "┊", "┊"], "the second one is cut"
-    assert spans.text_of(made[-1]).endswith("chunk ▎10–12 · ┊ not sent")
+    assert spans.text_of(made[-1]).endswith("chunk ▎10–12")
+    assert preview.titled("note", made) == "note · ┊ not sent" and preview.titled("note", made[3:]) == "note"
+    assert preview.titled("snippet · truncated", made) == "snippet · ┊ not sent", "one word for it"
+    assert preview.titled("chunk · ┊ not sent to the agent", made).count("┊") == 1
 
 
 def test_the_best_line_is_found_else_the_first_match() -> None:

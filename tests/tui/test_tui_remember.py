@@ -216,7 +216,7 @@ async def test_a_session_continues_and_is_started_anew(
         assert not (view.query or view.changed_knobs() or view.pin), "fresh, unless it is continued"
         assert pilot.app.theme == "claw-light" and pilot.app.focused is screen.query_line
         offered = "▌ Continue: router cellar  "
-        assert "From your last session and your notes  enter asks one" in screen.hits.text
+        assert "From what you left and your notes  enter asks one" in screen.hits.text
         assert offered in screen.hits.text and "enter continue" in screen.query_one(KeyBar).text
         assert "2 knobs · baseline · screen 3 index" in screen.hits.text
         await pilot.resize_terminal(*SMALL)
@@ -226,7 +226,7 @@ async def test_a_session_continues_and_is_started_anew(
         assert "a session begins fresh" in " ".join(
             pilot.app.screen.query_one("#help-about", Pane).text.split()
         )
-        await press(pilot, "escape", *"nas", "enter", "0")
+        await press(pilot, "escape", *"nas", "enter", "/", "backspace")
         assert offered in screen.hits.text, "it is still there"
         synced = held(monkeypatch, screen.search.service, "sync")
         screen.resync(Job())
@@ -385,3 +385,33 @@ async def test_a_repair_at_the_start_is_said_and_the_session_can_be_continued(tm
         assert status.startswith(" ● repaired: ") and "is kept" in screen.search.activity.said
         await press(pilot, "1", "/", "enter")
         assert "continued: the query" in screen.search.activity.said and screen.search.view.answers
+
+
+async def test_what_starting_over_takes_away_comes_back_and_can_be_continued(tmp_path: Path) -> None:
+    memo = WorkbenchState(tmp_path / "data", "main", tmp_path / "workspace")
+    async with running(tmp_path) as (pilot, screen):
+        await press(pilot, *"router", "enter", ".")
+        expected = dict(screen.search.view.expected)
+        assert list(expected.values()) == ["router"]
+        screen.tune(screen.search.view.knobs.set({"min_score": 0.1}))
+        await press(pilot, "b", "t", "0")
+        said = screen.search.activity.said
+        assert said.startswith("started over: no query; ") and said.endswith("; esc z brings all back")
+        assert "From what you left" in screen.hits.text and "▌ Continue: router  " in screen.hits.text
+        assert "1 knob · baseline" in screen.hits.text
+        await press(pilot, "escape", "z")
+        view = screen.search.view
+        assert screen.search.activity.said == "undo: back to “router”, min score .10; Z redoes it"
+        assert view.query == "router" == screen.query_line.value and view.answers
+        assert [*view.changed_knobs()] == ["min_score"] and view.pin is not None
+        assert screen.preview.citations == "on" and "✓ " in screen.answer.text
+        await press(pilot, "Z")
+        assert screen.search.activity.said == "redo: started over; z undoes it"
+        assert not screen.search.view.query and not screen.search.view.changed_knobs()
+        assert screen.query_line.value == "" and "▌ Continue: router  " in screen.hits.text
+        await press(pilot, "0")
+        assert "brings all back" not in screen.search.activity.said, "nothing was there"
+        await press(pilot, "escape", "z")
+        assert screen.search.view.query == "router" and screen.search.view.answers
+    kept = json.loads(memo.path.read_text())
+    assert kept["query"] == "router" and kept["knobs"] == {"min_score": 0.1}

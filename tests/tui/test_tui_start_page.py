@@ -50,7 +50,8 @@ async def test_a_heading_of_the_start_page_is_asked_with_enter(tmp_path: Path, s
         assert screen.hits.selected is not None and screen.query_one("#side").display
         assert "w why not" in screen.query_one(KeyBar).text and frame(screen.hits).split()[0] == "chunks"
         await press(pilot, "0")
-        assert "▌ Router moved" in screen.hits.text and "enter ask" in screen.query_one(KeyBar).text
+        assert "▌ Continue: Backup of the NAS" in screen.hits.text and "  Router moved" in screen.hits.text
+        assert "enter continue" in screen.query_one(KeyBar).text
         height = screen.hits.size.height
         await pilot.resize_terminal(size[0], size[1] + 12)
         await settled(pilot)
@@ -87,8 +88,8 @@ def test_a_note_without_a_heading_suggests_its_first_line(tmp_path: Path) -> Non
         found = start_page.read(memory, 0.0).suggestions
     assert found == (
         ("Bought a ladder", "memory/2026-03-03.md"),
-        ("The router moved", "memory/2026-03-02.md"),
-    ), "none that is long, no credential, and no heading of one word where a line says more"
+        ("Cellar", "memory/2026-03-02.md"),
+    ), "none that is long, no credential, and a heading as it stands"
 
 
 def test_a_sentence_suggests_two_words_that_say_something(tmp_path: Path) -> None:
@@ -96,6 +97,7 @@ def test_a_sentence_suggests_two_words_that_say_something(tmp_path: Path) -> Non
         "memory/2026-03-03.md": "# 2026-03-03\n- Ulla serviced the boiler on 192.168.4.1 in the cellar.\n",
         "memory/2026-03-02.md": "# 2026-03-02\n- The boiler in the cellar was cold.\n## Cellar\n- was cold\n",
         "memory/2026-03-01.md": "# 2026-03-01\n- was cold\n- It was 8 at 7.\n- and so to us\n",
+        "memory/2026-02-28.md": "# 2026-02-28\n- We left the spare key with Mrs Novak, second floor.\n",
     }
     settings = settings_for(
         write_notes(tmp_path / "ws", notes), tmp_path / "home", OPENCLAW_MEM_PROVIDER="none"
@@ -103,7 +105,9 @@ def test_a_sentence_suggests_two_words_that_say_something(tmp_path: Path) -> Non
     with Memory.open(settings) as memory:
         memory.sync()
         found = [query for query, _ in start_page.read(memory, 0.0).suggestions]
-    assert found == ["Ulla serviced", "Cellar"], "side by side, no stop word; else a heading; else nothing"
+    assert found == ["Ulla serviced", "Cellar", "second floor"], (
+        "side by side in one clause, no stop word; a heading as it stands; else nothing"
+    )
 
 
 def test_what_the_doctor_found_in_an_index_ends_with_its_rebuild(tmp_path: Path) -> None:
@@ -154,7 +158,7 @@ def test_suggestions_are_of_daily_and_other_notes_and_differ_in_more_than_number
         "Boiler",
         "People",
         "House",
-        "Mood: good",
+        "Stand-up",
         "Batch 7 of panes",
     ], "lines of templates are last"
 

@@ -16,7 +16,7 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_engine.ranking.trace import recompute
 from openclaw_mem_tui.features.search.render import above, funnel, hits
-from openclaw_mem_tui.features.search.render.axis import Axis
+from openclaw_mem_tui.features.search.render.axis import Axis, titles
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
@@ -48,7 +48,10 @@ def test_waterfall_states_operands_and_final() -> None:
     relevance, similarity, value = map(float, mmr.groups())
     assert 0.7 * relevance - 0.3 * similarity == pytest.approx(value, abs=0.002)
     assert value == pytest.approx(row.diversity.value, abs=0.0005)
-    scaled = re.search(r"rel ([.\d]+) = \(([.\d]+) − ([.\d]+)\) / \(([.\d]+) − ([.\d]+)\)", drawn)
+    scaled = re.search(
+        r"rel ([.\d]+) = \(([.\d]+) − lowest ([.\d]+)\) / \(highest ([.\d]+) − ([.\d]+)\)",
+        " ".join(drawn.split()),
+    )
     assert scaled is not None
     rel, score, low, high, again = map(float, scaled.groups())
     assert low == again and round((score - low) / (high - low), 3) == rel == relevance
@@ -56,7 +59,7 @@ def test_waterfall_states_operands_and_final() -> None:
     at = next(at for at, line in enumerate(narrow) if " rel " in line and " = (" in line)
     assert (
         narrow[at].endswith(")")
-        and narrow[at + 1].lstrip().startswith("/ (")
+        and narrow[at + 1].lstrip().startswith("/ (highest ")
         and narrow[at + 1].endswith(")")
     )
     assert narrow[at].index("=") == narrow[at + 1].index("/"), "cut before an operator, which is below the ="
@@ -137,7 +140,7 @@ def test_an_empty_answer_names_the_keys_that_explain_and_change_it() -> None:
 def test_what_a_rescue_would_add_is_not_said_beside_a_baseline_that_has_one() -> None:
     off = Knobs().set({"min_score": 0.99, "keyword_rescue": "off"})
     same = world.view(off, off)
-    assert "keyword rescue = fill" in texts(above.numbers(same, 120))
+    assert " next     keyword rescue = fill" in texts(above.numbers(same, 120))
     taught = replace(same, against=off.set({"keyword_rescue": "when-empty"}))
     assert "keyword rescue = fill" not in texts(above.numbers(taught, 120)), "one remedy"
 
@@ -241,3 +244,17 @@ def test_bars_join_where_one_ends_and_the_next_begins(width: int) -> None:
     steps = [axis.top * part / 9 for part in range(10)]
     drawn = [halves(axis.bar(low, high, "vector")) for low, high in pairwise(steps)]
     assert all(before[1] == after[0] for before, after in pairwise(drawn)) and drawn[0][0] == 0
+
+
+def test_a_title_keeps_its_weight_beside_the_label_of_the_minimum_where_there_is_room() -> None:
+    view = world.view(Knobs().set({"min_score": 0.2}))
+    assert view.trace is not None
+    axis, text = Axis(view, 14), "list   rank score × weight"
+    assert axis.tick is not None
+    for bars, kept in (
+        (30, text),
+        (len(text) + 1 - axis.tick, "list   rank score ×weight"),
+        (16, "rank score"),
+    ):
+        drawn = spans.text_of(titles(text, bars, axis, view.trace, 44))
+        assert kept in drawn and drawn.index(".20") in (bars + axis.tick - 1, bars + axis.tick), bars

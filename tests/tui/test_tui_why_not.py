@@ -427,6 +427,8 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     room = len("    nothing else changes · " + said)
     broken = change_lines(knobs, Change({"decay": True}, 3, how=how), room, False)
     assert len(text_of(broken[-1]).split()) > 1, "no number is alone in a line"
+    weak = change_lines(knobs, Change({"decay": True}, 3, weak=True), 120, False)
+    assert [span.role for span in weak[0] if span.text == "rank 3"] == ["warn"]
     rows = change_lines(knobs, Change({"decay": True}, 3, gained=("a.md:1",)), 80, False)
     assert text_of(rows[1]) == "    adds 1 other result", "below"
     lost = Change({"decay": True}, 3, lost=("a.md:1", "b.md:5", "c.md:9"))
@@ -496,7 +498,7 @@ async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) ->
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
         assert "sent: lines sent" not in frame(search.hits), "each is sent whole"
         search.tune(search.search.view.knobs.set({"snippet_chars": 60}))
-        assert " · 1 change · " in frame(search.hits), "which is worth more there than the legend"
+        assert " · snippet chars 60 · " in frame(search.hits), "which is worth more there than the legend"
         await press(pilot, "W", *"restore-drill.md:12", "enter")
         screen = opened(pilot)
         assert screen.answer is not None and screen.answer.stage == "snippet"

@@ -122,7 +122,9 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
     ),
     "Knobs": (
         Action("knobs", "p", "open the knob panel, go to it, or close it", footer="knobs", rank=2),
-        Action("undo_knob", "z", "undo the last step of a knob or a fault", "search providers"),
+        Action(
+            "undo_knob", "z", "undo the last step of a knob or a fault, or starting over", "search providers"
+        ),
         Action("redo_knob", "Z", "redo the step", "search providers"),
         Action("less", "left,h", "a small step down", "knobs", "step", 1, label="← →", both=_STEP),
         Action("more", "right,l", "a small step up", "knobs", label=""),

@@ -86,6 +86,7 @@ class Change:
     lost: tuple[str, ...] = ()
     gained: tuple[str, ...] = ()
     how: str = ""
+    weak: bool = False
     only_here: bool = False
     score: str = ""
     best_line_cut: int | None = None
@@ -110,10 +111,12 @@ class Change:
 
     @property
     def effect(self) -> str:
-        """Its score then, its best line if that is still cut, and what the change does to other results."""
+        """Whether it is weak, its score then, its best line if that is still cut, and what the change does to
+        other results."""
+        weak = "a weak result" if self.weak else ""
         cut = f"its best line ({self.best_line_cut}) is still cut" if self.best_line_cut else ""
         chunk = f"in the chunk of {self.chunk}" if self.chunk else ""
-        return ", ".join(filter(None, (chunk, self.score, cut, self._others)))
+        return ", ".join(filter(None, (weak, chunk, self.score, cut, self._others)))
 
     @property
     def _others(self) -> str:
@@ -127,8 +130,9 @@ class Change:
 
     def to_dict(self) -> dict[str, Any]:
         of = {"set": dict(self.set), "rank": self.rank, "lost": list(self.lost)}
+        weak = {"weak": True} if self.weak else {}
         cut = {"bestLineCut": self.best_line_cut} if self.best_line_cut else {}
-        return {**of, "how": self.how, "onlyHere": self.only_here, **cut}
+        return {**of, "how": self.how, **weak, "onlyHere": self.only_here, **cut}
 
 
 #: ``undated``: an evergreen file instead of a dated one; ``word``: words of the query that the passage lacks;
@@ -151,8 +155,8 @@ class TextChange:
 class WhyNot:
     """The answer. ``returned``: the agent receives something of the passage, as result ``rank`` (from 1).
     ``stage`` is the step that said no, or ``returned``; ``text`` is one sentence. ``steps`` end with the
-    first no. ``changes``, those that remove no other result first, of either part those that are fragile last
-    and of the others those that the agent can be configured with first, are empty when none of the settings
+    first no. ``changes``, those that make it a weak result last, of the others those that remove no other
+    result first (see ``changes.Search``), are empty when none of the settings
     tried brings it in (a note counts them, and ``tried`` names their knobs), and when the passage needs
     none."""
 

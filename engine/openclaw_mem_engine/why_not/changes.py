@@ -91,11 +91,12 @@ class Search(Tries):
         """For every knob alone the smallest change that helps; where the agent can be configured with none
         of these, also pairs with which it can; where nothing helps, any pairs. Those where another score
         than its own returns the passage, and those with a smaller pool, are left out where there are
-        others. First are those that remove no other result: one that is returned may be right. Of either
-        part first are those that are not fragile, then those that the agent can be configured with, then
-        those that leave every list in use, then those that do not only ask for more, then what costs the
-        fewest other results, then those of the step that keeps it out, the best rank, and the smallest part
-        of a knob's range (a switch or another choice is the whole range)."""
+        others. First are those with which it is no weak result, of these those that remove no other result:
+        one that is returned may be right. Of each part first are those that are not fragile, then those that
+        the agent can be configured with, then those of the fewest knobs, then those that leave every list in
+        use, then those that do not only ask for more, then what costs the fewest other results, then those
+        of the step that keeps it out, the best rank, and the smallest part of a knob's range (a switch or
+        another choice is the whole range)."""
         found = self.singles()
         if all(change.only_here for change in found):
             found += self._pairs(configurable=True)
@@ -209,7 +210,7 @@ class Search(Tries):
                 yield name, value
                 return
 
-    def _cost(self, change: Change) -> tuple[bool, bool, bool, bool, bool, bool, int, bool, int, float]:
+    def _cost(self, change: Change) -> tuple[float, ...]:
         sizes = []
         for name, value in change.set.items():
             if name == _MIRRORED:
@@ -220,7 +221,7 @@ class Search(Tries):
         more = any(name in _MORE for name in change.set)
         tricks = self._tricks(change)
         lost, other = len(change.lost), self._own.isdisjoint(change.set)
-        first = lost > 0, *tricks, change.only_here, "mode" in change.set
+        first = change.weak, lost > 0, *tricks, change.only_here, len(sizes), "mode" in change.set
         return *first, more, lost, other, change.rank, sum(sizes)
 
     def _tricks(self, change: Change) -> tuple[bool, bool]:
@@ -312,16 +313,18 @@ class Search(Tries):
         knobs = self._knobs.set(settings)
         after = ranked(self._pools.complete(knobs), knobs)  # with the signals of its best lines
         fate = fate_of(after, self._wanted, self._line)
-        rank_now = fate.rank or 0
+        rank_now, trace = fate.rank or 0, after.trace()
         self.best_line = self.best_line or fate.best_line
         # What is kept by keyword rescue already has no score to lose.
-        how = "" if self._rescued else means(after.trace(), self._wanted, rank_now)
+        how = "" if self._rescued else means(trace, self._wanted, rank_now)
         only_here = self._only_here(settings)
         # One weight alone means another share in openclaw.json than here.
         both = {_MIRRORED: knobs.bm25_weight} if "vector_weight" in settings else {}
         score = self._score_then(after)
         cut = None if fate_of(after, self._wanted, self.best_line).shown else self.best_line
         rest = others(self._before, after, self._wanted)._asdict() | {"chunk": self._chunk_of(fate, after)}
+        held = trace.results[rank_now - 1].chunk_ids if rank_now else ()
+        rest["weak"] = any(held) and all(row.weak for row in trace.returned if row.chunk_id in held)
         of = {**settings, **both}
         return Change(of, rank_now, how=how, only_here=only_here, score=score, best_line_cut=cut, **rest)
 

@@ -14,7 +14,7 @@ from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features.search.baseline import EDITED
 from openclaw_mem_tui.features.search.lab import Lab
 from openclaw_mem_tui.features.search.preview import agent_text
-from openclaw_mem_tui.features.search.remembered import offered, start_anew
+from openclaw_mem_tui.features.search.remembered import left_now, offered, start_anew
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.run_actions import continue_session
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
@@ -87,8 +87,10 @@ class QueryActions(Lab):
         pick(self, "history", find, ask, filtered=True, empty="no earlier query matches")
 
     def action_start_anew(self) -> None:
-        self.query_line.value = ""
-        start_anew(self.search)
+        left = left_now(self.search, self.preview.citations)
+        with self.query_line.prevent(Input.Changed):
+            self.query_line.value = ""
+        start_anew(self.search, left)
         configured = self.search.service.configured_backend
         if configured:
             self.preview.citations = self.search.service.settings.citations
@@ -234,7 +236,7 @@ class NoteActions(Lab):
             return
         if self.hits.selected is row and preview.kind == "get":
             if got.found:
-                self.label(preview, f"note, lines {got.start_line}–{got.end_line}")
+                preview.title = f"note, lines {got.start_line}–{got.end_line}"
             preview.show(lambda cells: render.excerpt(got, view, row, marker, cells), render.evidence)
 
     def _bring_up_preview(self) -> None:

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from itertools import pairwise
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_engine.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from openclaw_mem_tui.features.search.remembered import Left
 
 
 @dataclass(slots=True)
@@ -62,14 +65,15 @@ class History:
 
 class Tried(NamedTuple):
     """What a step changes: the knobs, or the simulated faults. ``by_swap``: also the baseline, which the
-    knobs were swapped with."""
+    knobs were swapped with. ``left``: all that there was, which starting over took away."""
 
     knobs: Knobs
     faults: frozenset[str]
     by_swap: bool = False
+    left: Left | None = None
 
     def differs(self, other: Tried) -> bool:
-        return self[:2] != other[:2]
+        return self[:2] != other[:2] or self.left is not None
 
 
 @dataclass(slots=True)
@@ -99,14 +103,15 @@ class Steps:
     def _move(source: list[Tried], target: list[Tried], now: Tried) -> Tried | None:
         while source:
             if (step := source.pop()).differs(now):  # else that is as it was already
-                target.append(now._replace(by_swap=step.by_swap))
+                target.append(now._replace(by_swap=step.by_swap, left=now.left if step.left else None))
                 return step
         return None
 
     def forget_knobs(self, now: Tried) -> None:
-        """Other knobs were set than by a step: what the steps changed of faults can still be undone."""
+        """Other knobs were set than by a step: what the steps changed of faults can still be undone, and
+        starting over."""
         for steps in (self.done, self.undone):
-            of_faults = [Tried(now.knobs, step.faults) for step in steps]
+            of_faults = [step if step.left else Tried(now.knobs, step.faults) for step in steps]
             steps[:] = [step for step, after in pairwise([*of_faults, now]) if step != after]
 
 

@@ -15,6 +15,7 @@ from openclaw_mem_tui.features.search.baseline import same_lines
 from openclaw_mem_tui.features.search.lessons import taught
 from openclaw_mem_tui.features.search.render import funnel, groups, hits, legend
 from openclaw_mem_tui.features.search.render.funnel import baseline_names
+from openclaw_mem_tui.features.search.render.knobs import knob_value
 from openclaw_mem_tui.features.search.start_page import Suggestions, landing, suggested
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
@@ -119,14 +120,16 @@ class HitList(CursorList):
         return made
 
     def _run_in_short(self, room: int) -> tuple[list[str], int]:
-        """How many knobs are changed, unless a lesson names them, and the baseline; and the room left."""
+        """Which knobs are changed, where there is no room for that how many, unless a lesson names them; the
+        baseline; and the room left."""
         view, made = self.view, list[str]()
         if view is None:
             return made, room
-        names = [f"baseline {name}" for name in baseline_names(view)]
-        many = 0 if taught(self._search) else len(view.knobs.changed_names(view.defaults))
-        if many:
-            made.append(fmt.count(many, "change"))
+        names = [f"baseline: {name}" for name in baseline_names(view)]
+        changed = () if taught(self._search) else view.knobs.changed_names(view.defaults)
+        if changed:
+            named = markup(", ".join(knob_value(name, view.knobs) for name in changed))
+            made.append(named if fmt.width_of(named) + 3 <= room else f"{len(changed)} changed")
             room -= fmt.width_of(made[0]) + 3
         for said in [name for name in names if fmt.width_of(name) + 3 <= room][:1]:
             made.append(markup(said))

@@ -178,7 +178,7 @@ class Lab(WorkbenchScreen):
             scrolls = lower is self.waterfall
             there = key_hint("next_pane", "to it") if self.waterfall.focusable and not scrolls else ""
             self.label(self.waterfall, subtitle=more(self.waterfall, scrolls, there))
-            self.label(shown, subtitle=more(shown, lower is shown, shown.subtitle))
+            self.label(shown, shown.heading, more(shown, lower is shown, shown.subtitle))
 
     @property
     def knobs_open(self) -> bool:

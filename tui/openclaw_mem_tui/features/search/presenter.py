@@ -58,7 +58,7 @@ class SearchPresenter(Presenter[View]):
         self.sync.listen(self.publish)
         self.history = History(queries=list(remembered.queries))
         self.steps = Steps()
-        #: What the last session left, until it is continued.
+        #: What the last session, or starting over, left, until it is continued.
         self.remembered, self._notice = remembered, fmt.join((notice, remembered.trouble))
         self.guide, self.start_page = guide, StartPage()
         self.draft = ""  # of a text to remember

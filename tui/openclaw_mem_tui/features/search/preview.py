@@ -119,8 +119,8 @@ class Preview(Pane, can_focus=True):
         super().__init__(id="preview", classes="pane")
         self.kind: Kind = "snippet"
         self.citations: Citations | None = None
-        #: What the lower edge of its frame says beside the rows in sight.
-        self.subtitle = ""
+        #: What the edges of its frame say beside what is in sight.
+        self.title = self.subtitle = ""
         #: The query and the line of a note that was asked about: its chunk opens on that line.
         self.asked: tuple[str, Expected] | None = None
         #: What the snippet was drawn for, and the pool that it is from.
@@ -170,11 +170,17 @@ class Preview(Pane, can_focus=True):
 
     def begin(self, kind: Kind, title: str, subtitle: str) -> None:
         """Something else is shown from now on."""
-        self.kind, self.subtitle = kind, subtitle
+        self.kind, self.title, self.subtitle = kind, title, subtitle
         screen = self.screen
         assert isinstance(screen, WorkbenchScreen)
         screen.draw_keys()
         screen.label(self, title)
+
+    @property
+    def heading(self) -> str:
+        """The title, with what the marks of the lines in sight mean."""
+        first = self.scroll_offset.y
+        return render.titled(self.title, self.drawn[first : first + self.size.height])
 
     def allow_focus(self) -> bool:
         """Only where there is something to scroll: keys that do nothing are of no use."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openclaw_mem_engine.api import KNOBS, Knobs, OpenClawMemError, UsageError
 from openclaw_mem_engine.dataclass import dataclass
-from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.bindings import key, reach, typing
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.baseline import PINNED, Pin
 from openclaw_mem_tui.features.search.state import PROFILE, View, of_profile, ranked
@@ -16,6 +16,7 @@ from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
+    from openclaw_mem_tui.features.search.state import Citations
 
 #: The names of the screens over the lab.
 _OTHERS = tuple(entry.name for entry in SCREENS[1:])
@@ -82,8 +83,9 @@ def _pinned(saved: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 #: What a row of the start page does, for the help.
 CONTINUES = (
-    "“Continue” asks the query of the last session again with its knobs, runs its pinned baseline again, and"
-    " opens the screen that was left. Without it, a session begins fresh."
+    "“Continue” is about what the last session left, or starting over: it asks the query again with its"
+    " knobs, runs its pinned baseline again, and opens the screen that was left. Without it, a session begins"
+    " fresh."
 )
 #: Nothing is remembered.
 NOTHING = Remembered()
@@ -109,13 +111,13 @@ def changed(view: View, saved: Mapping[str, Any] | None) -> Knobs:
 
 
 def offered(search: SearchPresenter) -> tuple[str, str] | None:
-    """The row of the start page that continues the last session, and what of it; None where that left
-    nothing."""
+    """The row of the start page that continues what was left, and what of it; None where that is nothing."""
     left = search.remembered
     parts = _parts(search.view, left)
     if left.screen:
         parts += [f"screen {entry.key} {entry.tab}" for entry in SCREENS if entry.name == left.screen]
-    return (f"Continue: {left.query or 'the last session'}", fmt.join(parts)) if left.query or parts else None
+    title = f"Continue: {left.query}" if left.query else "Continue"
+    return (title, fmt.join(parts)) if left.query or parts else None
 
 
 def _parts(view: View, left: Remembered) -> list[str]:
@@ -125,7 +127,7 @@ def _parts(view: View, left: Remembered) -> list[str]:
 
 
 async def resume(search: SearchPresenter) -> str:
-    """Take over the knobs of the last session, and its pinned baseline, which is run again. What continues,
+    """Take over the knobs that were left, and their pinned baseline, which is run again. What continues,
     as a sentence; "" where the user went on meanwhile, and nothing does."""
     view, left = search.view, search.remembered
     pin, parts = None, _parts(view, left)
@@ -147,22 +149,55 @@ async def resume(search: SearchPresenter) -> str:
     return f"continued: {said} ({key('start_anew')} starts over)"
 
 
-def start_anew(search: SearchPresenter) -> None:
-    """No query, no simulated fault, and knobs and baseline as configured, of each backend."""
-    search.history.add(search.view.query)
+class Left(NamedTuple):
+    """All that starting over takes away: what is shown, its lesson, the citations, what the start page
+    offered to continue, and what ``SearchPresenter.left`` has of other backends."""
+
+    view: View
+    lesson_at: int | None
+    citations: Citations | None
+    remembered: Remembered
+    others: Mapping[str, tuple[Knobs, int | None]]
+
+
+def left_now(search: SearchPresenter, citations: Citations | None) -> Left:
+    return Left(search.view, search.lesson_at, citations, search.remembered, dict(search.left))
+
+
+def start_anew(search: SearchPresenter, left: Left) -> None:
+    """No query, no simulated fault, and knobs and baseline as configured, of each backend. What was ``left``
+    is one step."""
+    search.history.add(left.view.query)
+    search.remembered = to_remember(search, "")
     search.left.clear()
     search.ask("")
-    search.switch_faults(frozenset())
-    search.tune(search.view.defaults)
+    search.switch_faults(frozenset(), by_step=True)
+    search.tune(search.view.defaults, by_step=True)
     search.clear_baseline()
-    session = search.view.session_key
+    view, back = search.view, ""
+    if (left.view.query.strip(), left.view.tried, left.view.last_pin) != ("", view.tried, None):
+        search.steps.made(left.view.tried._replace(left=left))
+        with typing(letters=True):  # the next query is typed
+            back = f"; {reach('undo_knob')} brings all back"
+    session = view.session_key
     stays = f"; the session stays {fmt.inert(session)} ({key('session')})" * bool(session)
-    search.say(f"started over: knobs, baseline, backend, faults and citations as configured{stays}")
+    said = "started over: no query; knobs, baseline, backend, faults and citations as configured"
+    search.say(f"{said}{back}{stays}")
+
+
+def bring_back(search: SearchPresenter, left: Left) -> None:
+    """Show what was left, as far as it is not configured otherwise by now, to be searched again."""
+    search.switch_faults(left.view.faults, by_step=True)
+    now, view = search.view, left.view
+    search.lesson_at, search.remembered, search.left = left.lesson_at, left.remembered, dict(left.others)
+    kept = {name: getattr(now, name) for name in ("defaults", "settings", "expected", "session_key")}
+    search.state = replace(view, **kept, pool_key=(), pending=bool(view.query.strip()), error="")
+    search.publish()
 
 
 def to_remember(search: SearchPresenter, screen: str) -> Remembered:
-    """What the next session may continue: what this one is about and the ``screen`` it is on, else what the
-    last one left. The theme is not known here."""
+    """What may be continued: what this session is about and the ``screen`` it is on, else what was left
+    before. The theme is not known here."""
     view, left = search.view, search.remembered
     # A copy: what is half typed when this is saved does not stay in the history of the session.
     history = replace(search.history, queries=list(search.history.queries))

@@ -73,7 +73,7 @@ class RunActions(Lab):
 
 
 async def continue_session(lab: Lab) -> None:
-    """Ask the query of the last session as it was asked then, and show the screen that was left."""
+    """Ask the query that was left as it was asked then, and show the screen that was left."""
     left = lab.search.remembered
     if said := await resume(lab.search):
         lab.query_line.put(left.query)

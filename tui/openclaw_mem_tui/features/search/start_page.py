@@ -73,7 +73,7 @@ class StartPage(NamedTuple):
 
 
 def read(memory: Memory, now: float) -> StartPage:
-    """Headings of the most recent daily notes and of others, of a note without one of several words its first
+    """Headings of the most recent daily notes and of others as they stand, of a note without one its first
     line. Lines that other notes have too, as those of a template, come last; of lines that differ in numbers
     there is the first. And the last examination of the log, unless the index was rebuilt since."""
     paths = memory.paths()
@@ -111,17 +111,21 @@ def _words(text: str) -> list[str]:
 
 
 def _in_few_words(text: str, notes_of: Counter[str]) -> str:
-    """A sentence as a query: two words that stand side by side, neither a stop word, of which fewest notes
-    have any, of equal ones the longest. The whole sentence would return itself alone, by every ranking. Empty
-    where it has no such words."""
-    words = _WORD.findall(text)
+    """A sentence as a query: two words with a blank alone between them, neither a stop word, of which fewest
+    notes have any, of equal ones the longest. The whole sentence would return itself alone, by every ranking.
+    Empty where it has no such words."""
+    found = [*_WORD.finditer(text)]
+    words = [each[0] for each in found]
     says = [len(word) > 1 and word.casefold() not in api.STOP_WORDS for word in words]
     if len(words) <= _WORDS:
         return text.removesuffix(".") if sum(says) > 1 and any(map(_names, words)) else ""
     pairs = [
         (sum(notes_of[word.casefold()] for word in pair), -len("".join(pair)), at)
         for at, pair in enumerate(pairwise(words))
-        if says[at] and says[at + 1] and any(map(_names, pair))
+        if says[at]
+        and says[at + 1]
+        and any(map(_names, pair))
+        and text[found[at].end() : found[at + 1].start()].isspace()
     ]
     at = min(pairs)[-1] if pairs else len(words)
     return " ".join(words[at : at + 2])
@@ -144,15 +148,9 @@ def _alike(text: str) -> str:
 
 
 def _queries(rows: Sequence[str], notes_of: Counter[str]) -> list[str]:
-    says = [found[1] for row in rows if (found := _HEADING.fullmatch(row)) and _is_query(found[1])]
+    headings = [found[1] for row in rows if (found := _HEADING.fullmatch(row)) and _is_query(found[1])]
     plain = (found[1] for row in rows if (found := _PLAIN.fullmatch(row)) and _is_query(found[1]))
-    several = [each for each in says if " " in each]
-    # A heading of one word ("Projects") says less than the first line below it.
-    for texts in (several, plain):
-        queries = (query for text in texts if (query := _in_few_words(text, notes_of)))
-        if made := list(queries if texts is several else islice(queries, 1)):
-            return made
-    return says
+    return headings or [*islice(filter(None, (_in_few_words(text, notes_of) for text in plain)), 1)]
 
 
 def _is_query(text: str) -> bool:
@@ -161,7 +159,7 @@ def _is_query(text: str) -> bool:
 
 
 def suggested(search: SearchPresenter) -> Suggestions:
-    """The rows of the start page, where it is shown: what continues the last session, then queries."""
+    """The rows of the start page, where it is shown: what continues what was left, then queries."""
     if not _is_idle(search.view, search.activity):
         return ()
     left = continues(search)
@@ -224,7 +222,7 @@ def landing(
     page = search.start_page if _is_idle(view, activity) else StartPage()
     if rows := suggested(search):
         notes = "your notes" if page.suggestions else ""
-        begun = "your last session" if len(rows) > len(page.suggestions) else ""
+        begun = "what you left" if len(rows) > len(page.suggestions) else ""
         first = (f"From {fmt.join((begun, notes), ' and ')}", "strong")
         head += [(), line("  ", first, "  ", (key("get"), "key"), (" asks one", "dim"))]
         wide = min(60, cells // 2)

@@ -1,26 +1,36 @@
-"""Undo and redo of a step of the knobs or of the faults, in words. No Textual here."""
+"""Undo and redo of a step of the knobs or of the faults, or of starting over, in words. No Textual here."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.features.search.remembered import bring_back, left_now
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.start_page import takes_back
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Knobs
     from openclaw_mem_tui.features.search.lab import Lab
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
+    from openclaw_mem_tui.features.search.remembered import Left
+
+#: Cells of a query that a message names.
+_LONGEST = 40
 
 
 def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
     """Undo or redo the last step of a knob or a fault. What that changed, as a sentence."""
-    steps, before = lab.search.steps, lab.search.view.tried
+    steps, now = lab.search.steps, left_now(lab.search, lab.preview.citations)
+    before = now.view.tried._replace(left=now)
     back = word == "undo"
     if (after := (steps.undo if back else steps.redo)(before)) is None:
         return _nothing(lab.search) if back else "nothing to redo"
-    if after.faults != before.faults:
+    if after.left is not None:
+        _bring_back(lab, after.left)
+        changed = _there_again(after.left, before.knobs) if back else "started over"
+    elif after.faults != before.faults:
         lab.switch_faults(after.faults, by_step=True)
         changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"
     else:
@@ -32,6 +42,31 @@ def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
         changed = f"{'back to ' * back}{changed_words(before.knobs, after.knobs)}"
     other = f"{key('redo_knob')} redoes it" if back else f"{key('undo_knob')} undoes it"
     return f"{word}: {changed}; {other}{_kept(lab.search) if after.knobs != before.knobs else ''}"
+
+
+def _bring_back(lab: Lab, left: Left) -> None:
+    """Show all that was left, of the backend that answered."""
+    backend = left.view.backend
+
+    async def switch() -> None:
+        if await lab.search.use_backend(backend):
+            _bring_back(lab, left)
+
+    if backend != lab.search.view.backend:
+        lab.run_in(switch, "backend")
+        return
+    bring_back(lab.search, left)
+    lab.preview.citations = left.citations
+    lab.query_line.put(left.view.query)
+    lab.search_soon(0.0)
+
+
+def _there_again(left: Left, knobs: Knobs) -> str:
+    """``back to “router vlan”, min score .50``: the query, and the knobs that differ from these."""
+    query = left.view.query.strip()
+    parts = [f"“{fmt.crop(fmt.inert(query), _LONGEST)}”"] * bool(query)
+    parts += [changed_words(knobs, left.view.knobs)] * (knobs != left.view.knobs)
+    return f"back to {', '.join(parts) or 'what was left'}"
 
 
 def _nothing(search: SearchPresenter) -> str:

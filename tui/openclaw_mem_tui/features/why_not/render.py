@@ -91,7 +91,7 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     text = setting(change, knobs)
     effect = fmt.join((fmt.numbers(change.effect), change.since))
     how = sentence(change.how) if change.how else ""
-    rank = (f"rank {change.rank}", "warn" if how else "good")
+    rank = (f"rank {change.rank}", "warn" if how or change.weak else "good")
     # The ranks stay below each other: that of a long setting is on a line of its own.
     long = fmt.width_of(text) + 2 > _SETTING
     name = line(mark, (fmt.left(text, _SETTING if not long else fmt.width_of(text)), "strong"))

@@ -41,6 +41,7 @@ READING: Reading = (
     ("!", "a step that moves it out of the first results, which a later step cuts"),
     ("*", "below min score, and kept by keyword rescue"),
     ("rank", "rank of the passage after this change, and no other"),
+    ("weak", "no keyword match, and not close in meaning: the result is probably noise"),
     ("adds", "other results that the change also returns"),
     ("removes", "results that the change no longer returns"),
     ("works by", "the rule that returns it, where its own score does not"),

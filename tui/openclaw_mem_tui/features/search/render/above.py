@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Cells of a label, as on the index screen; one column has no room for labels that a line can do without.
 _LABEL, _ROOMY = 9, 100
+#: The label of what can be done about an answer.
+_NEXT = "next"
 #: More lines than a sentence has.
 _ALL = 99
 
@@ -74,16 +76,18 @@ def numbers(view: View, cells: int, most: int = 2, baseline: bool = True) -> lis
         return []
     made = _beside("stages", cells, lambda room: [funnel(view, room, baseline)])
     # A baseline with another rescue shows what that adds.
+    after = list[Line]()
     if len(trace.results) < 2 and "keyword_rescue" not in view.knobs.changes_from(view.baseline_knobs):
-        made += _rescue(trace, cells, most)
+        made += (after := _rescue(trace, cells, most))
     if keys := next_keys(view) if most else ():
-        made += _beside("next", cells, lambda room: [clauses(keys, room - 1) or fit(keys, room - 1)])
+        label = "" if after else _NEXT
+        made += _beside(label, cells, lambda room: [clauses(keys, room - 1) or fit(keys, room - 1)])
     return made
 
 
 def _rescue(trace: Trace, cells: int, most: int) -> list[Line]:
     more = api.would_add(trace)
-    return _beside("", cells, lambda room: _sentence([more], "dim", room, most)) if more and most else []
+    return _beside(_NEXT, cells, lambda room: _sentence([more], "dim", room, most)) if more and most else []
 
 
 def in_full(view: View, cells: int) -> list[Line]:
@@ -193,4 +197,4 @@ def overlap(seen: Compared) -> Line:
     if lost:
         more = f"; {new} {'is' if new == 1 else 'are'} new{why}" if new else ""
         return line((f"{same} of {baseline}", "strong bad"), f" {returned}{more}")
-    return line((f"{fmt.count(same + new, seen.unit)} instead of {same}", "strong"), f"{moved}{why}")
+    return line((f"{fmt.count(new, f'more {seen.unit}')}", "strong"), f" than the baseline{moved}{why}")

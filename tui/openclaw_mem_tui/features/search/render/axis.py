@@ -65,7 +65,7 @@ def titles(text: str, bars: int, axis: Axis, trace: Trace, cells: int) -> Line:
     end = line(("adds", "faint"))
     if axis.tick is not None and trace.cut is not None:
         limit, at = fmt.setting(trace.cut.limit or 0.0), bars + axis.tick
-        for name in (text, text.partition(" × ")[0]):
+        for name in (text, text.replace(" × ", " ×"), text.partition(" × ")[0]):
             start = max(len(name) + 2, at - 1)
             if start <= at and start + len(limit) + width(end) < cells:
                 text = f"{name:<{start}}{limit}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import usual_knobs
 from openclaw_mem_tui.bindings import reach
-from openclaw_mem_tui.features.search.comparison import uncut
+from openclaw_mem_tui.features.search.comparison import compared, uncut
 from openclaw_mem_tui.features.search.render.groups import packs
 from openclaw_mem_tui.features.search.render.knobs import changed_words, knob_value
 from openclaw_mem_tui.features.search.state import View
@@ -29,11 +29,11 @@ def funnel(view: View, cells: int, baseline: bool = True) -> Line:
     if trace is None:
         return ()
     names = baseline_names(view) if baseline else []
-    ends = [line(("baseline ", "dim"), name, " ") for name in names]
+    ends = [line(("baseline: ", "dim"), name, " ") for name in names]
     # All that the other numbers imply is left out before what distinguishes the baseline, but no stage is.
     tried = [(end, less) for end in ends or [()] for less in range(3)]
     for end, less in (*tried, *((end, 3) for end in (*ends, ()))):
-        parts = _parts(trace, less)
+        parts = _parts(trace, less, told=_tells_uncut(view))
         if width(parts) + width(end) <= cells - 3:
             break
     return _with_end([span._replace(role=span.role or "dim") for span in parts], end, cells)
@@ -43,13 +43,13 @@ def in_words(view: View, cells: int) -> list[Line]:
     """All stages and the whole name of the baseline, in as many lines as that takes."""
     if view.trace is None:
         return []
-    made = wrapped(line(" ", *_parts(view.trace, 0)), cells - 1, 1)
+    made = wrapped(line(" ", *_parts(view.trace, 0, told=_tells_uncut(view))), cells - 1, 1)
     return [
         *made,
         *(
             row
             for name in baseline_names(view)[:1]
-            for row in wrapped(line((f" baseline {name}", "dim")), cells - 1, 1)
+            for row in wrapped(line((f" baseline: {name}", "dim")), cells - 1, 1)
         ),
     ]
 
@@ -61,7 +61,7 @@ def baseline_names(view: View) -> list[str]:
     name = view.baseline.name
     words = changed_words(view.knobs, view.baseline_knobs) if not view.other_backend else ""
     own = view.pin is not None or bool(view.pool_faults)
-    return [*([f"{name}: {words}" if own else words] if words else []), name]
+    return [*([f"{name}, {words}" if own else words] if words else []), name]
 
 
 def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
@@ -69,15 +69,23 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
     return spread((Span(" "), *parts), end if width(parts) + width(end) + 3 <= cells else (), cells)
 
 
-def _parts(trace: Trace, less: int) -> list[Span]:
+def _tells_uncut(view: View) -> bool:
+    """Whether the line on what a fault did says that the min score is not applied."""
+    seen = compared(view) if view.pool_faults else None
+    return seen is not None and bool(seen.why)
+
+
+def _parts(trace: Trace, less: int, *, told: bool) -> list[Span]:
     """The stages in words, all lists of an expansion in one; without those that change nothing (``less`` from
-    1 on), without the lists (2), and at last without what stages changed in the order, unless they drop rows
-    too (3). An ellipsis stands for the lists."""
+    1 on), with the number of lists alone (2), and at last without what stages changed in the order, unless
+    they drop rows too (3). Why the min score is not applied is not said where that is ``told`` above."""
     parts = list[Span]()
     omitted = {kind for at, kind in enumerate(("list", "score"), 2) if less >= at}
     drops = {drop.stage for drop in trace.dropped_by.values()} if less > 2 else set[str]()
     variants = [lst.key for lst in trace.lists if lst.source.role != "original"]
     for stage in trace.stages:
+        if told and stage.note:
+            continue
         if stage.name in variants:
             last = stage.name == variants[-1]
             text = line((fmt.count(len(variants), "variant list"), "dim")) if last else ()
@@ -89,7 +97,7 @@ def _parts(trace: Trace, less: int) -> list[Span]:
         if text and parts:
             parts.append(Span(" + " if stage.kind == "list" else " → ", "faint"))
         parts.extend(text)
-    head = line(("… → ", "faint")) if "list" in omitted else ()
+    head = line((fmt.count(len(trace.lists), "list"), "dim"), (" → ", "faint")) if "list" in omitted else ()
     return [*head, *parts, *line((" → " if parts else "", "faint"), api.returned_words(trace))]
 
 
@@ -110,13 +118,16 @@ def _stage(trace: Trace, stage: Stage, compact: bool) -> Line:
             return () if compact else line((stage.label, "dim"), (" changed no rank", "faint"))
         many = fmt.count(stage.changed, "rank")
         if stage.kind == "order":  # it puts in order what it picks only
-            many = f"{stage.changed} of the first {fmt.count(int(stage.constants['picked']), 'rank')}"
+            first = fmt.count(int(stage.constants["picked"]), "rank")
+            many = f"{stage.changed} of {'' if compact else 'the first '}{first}"
         return line((stage.label, "dim"), f" changed {many}")
     if stage.kind == "rescue":
         return line((f"{stage.label} ", "dim"), (f"keeps {stage.changed}", "warn")) if stage.changed else ()
     label = stage.name.replace("_", " ") if stage.kind == "cut" else stage.label
     if stage.note:
-        why = "not applied" if compact else uncut(trace).removeprefix(f"{label} ")
+        # Of one list alone, which is in the same line, the scores are of ranks.
+        short = compact or len(trace.lists) == 1
+        why = "not applied" if short else uncut(trace).removeprefix(f"{label} ")
         return line((f"{label} ", "dim"), (why, "faint"))
     limit = f" {fmt.setting(stage.limit or 0.0)}" if stage.kind == "cut" and not compact else ""
     if stage.kind == "count":

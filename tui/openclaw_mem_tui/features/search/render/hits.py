@@ -23,6 +23,8 @@ _BEGINNING = 8
 #: The cell of a column that says nothing of a row, and its role.
 _NONE = ("·", "faint")
 _NOT_SENT = ("", "")
+#: The title of the column with how much of a chunk is sent, where there is room for both numbers.
+PAIR = "sent/lines"
 
 
 ColumnKind = Literal["list", "variant", "fusion", "score", "order", "snippet", "final"]
@@ -56,7 +58,8 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     score where it is a weighted sum of the lists, those without a value in any row, how much is shown, the
     lists of an expansion, those that change scores (the first ones first), those that change the order with a
     fused score of ranks and its bonus, the lists, moves; rank, path with its lines and the last score always
-    stay; of ranks, the last one is in the first column."""
+    stay; of ranks, the last one is in the first column. How much is shown has a longer title where all names,
+    and the whole locations of what is returned, leave room for it."""
     trace = view.trace
     assert trace is not None
     numbers = _numbers(trace, mode)
@@ -102,6 +105,10 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         if left() < min(wanted, _MIN_PATH if "list" in gone else needed):
             numbers = [c for c in numbers if c.kind not in gone and c.key not in gone]
     delta = delta and left() >= _MIN_PATH
+    explained = [_explained(c) for c in numbers]
+    longer = sum(c.width for c in explained) - sum(c.width for c in numbers)
+    if left() - longer >= max([names + 2, *(fmt.width_of(row.location) for row in trace.returned)]):
+        numbers = explained
     room = max(4, left())
     spare = room - min(wanted, room // 2) - 2
     text = spare if spare >= _ROOMY_TEXT else 0
@@ -114,19 +121,27 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     for lst in trace.lists:
         kind: ColumnKind = "list" if lst.source.role == "original" else "variant"
         title = short_label(lst.label)
-        columns.append(Column(lst.key, title, kind, lst.term, max(5, len(title))))
+        columns.append(Column(lst.key, title, kind, lst.term))
     later = (*trace.of_kind("score"), *trace.of_kind("order"))
     if later and len(columns) > 1:
         columns.extend(Column(stage.name, stage.label, "fusion") for stage in trace.of_kind("fusion"))
     # 1 / rank says what the rank says.
     scoring = (stage for stage in trace.of_kind("score") if stage.name != "position")
-    columns.extend(Column(s.name, s.label, "score", width=max(5, len(s.label))) for s in scoring)
+    columns.extend(Column(stage.name, stage.label, "score") for stage in scoring)
     if mode != "ranks":  # those of this order are in the first column
         columns.extend(Column(stage.name, f"{stage.label} ↓", "order") for stage in trace.of_kind("order"))
     wide = max([5, *(len(shown(row)) for row in trace.returned)])
     snippets = trace.of_kind("snippet") if any(row.truncated for row in trace.returned) else ()
     columns.extend(Column(stage.name, stage.label, "snippet", width=wide) for stage in snippets)
-    return columns if mode == "ranks" else [*columns, Column("final", "score", "final")]
+    columns = columns if mode == "ranks" else [*columns, Column("final", "score", "final")]
+    return [c._replace(width=max(c.width, len(c.title))) for c in columns]
+
+
+def _explained(column: Column) -> Column:
+    """With a title that says what both numbers of a column are."""
+    if column.kind != "snippet":
+        return column
+    return column._replace(title=PAIR, width=max(column.width, len(PAIR)))
 
 
 def short_label(label: str) -> str:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _EDGE = "▎"
 _BEST = "▸"
-_CUT = "┊"
+CUT = "┊"
+NOT_SENT = f"{CUT} not sent"
 
 #: Lines shown before and after the chunk by ``enter``.
 CONTEXT = 8
@@ -54,7 +55,7 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
     here = _seen([result] if result is not None else [])
     anywhere = _seen(view.results_of(row.path))
     hidden = [
-        _Numbered(n, rest, _CUT if n not in anywhere or _rest(text, anywhere[n]) else " ", n == best, "dim")
+        _Numbered(n, rest, CUT if n not in anywhere or _rest(text, anywhere[n]) else " ", n == best, "dim")
         for n, text, *_ in api.note_lines(candidate)
         if (rest := _rest(text, here.get(n, ()))) or n not in here
     ]
@@ -71,7 +72,7 @@ def elsewhere(view: View, row: Row) -> str:
     held = {(max(a, row.start_line), min(b, row.end_line)) for a, b in sent_of(view, row)}
     parts = [f"{a}–{b}" if a < b else f"{a}" for a, b in sorted(held) if a <= b]
     if not parts:
-        return "not sent to the agent"
+        return f"{NOT_SENT} to the agent"
     if len(parts) > 1:
         return f"lines {', '.join(parts)} in other results"
     return f"line{'s' * ('–' in parts[0])} {parts[0]} in another result"
@@ -140,7 +141,7 @@ def excerpt(got: Excerpt, view: View, row: Row, marker: Marker, cells: int) -> l
     best = found.number if found is not None else None
     seen = _seen(view.results_of(row.path))
     lines_got = [
-        _Numbered(number, text, _EDGE if _whole(text, seen.get(number)) else _CUT, number == best)
+        _Numbered(number, text, _EDGE if _whole(text, seen.get(number)) else CUT, number == best)
         if number in chunk
         else _Numbered(number, text, role="faint")
         for number, text in enumerate(got.text.split("\n"), got.start_line)
@@ -149,9 +150,8 @@ def excerpt(got: Excerpt, view: View, row: Row, marker: Marker, cells: int) -> l
     shown = f"lines {got.start_line}–{got.end_line} of {got.total_lines} · chunk "
     lines = f"{row.start_line}–{row.end_line}"
     edges = {found.edge for found in lines_got}
-    edge = (_EDGE, "accent") if _EDGE in edges else (_CUT, "warn")
-    cut = line((" · ", "faint"), (_CUT, "warn"), (" not sent", "faint")) * (_CUT in edges)
-    return [*made, (), line((shown, "faint"), edge, (lines, "faint"), *cut)]
+    edge = (_EDGE, "accent") if _EDGE in edges else (CUT, "warn")
+    return [*made, (), line((shown, "faint"), edge, (lines, "faint"))]
 
 
 def passage(got: Excerpt, asked: int, marker: Marker, cells: int) -> list[Line]:
@@ -168,6 +168,13 @@ def evidence(lines: Sequence[Line]) -> int:
     marked = (n for n, row in enumerate(lines) if len(row) > 1 and row[1].text == _BEST)
     matching = (n for n, row in enumerate(lines) if any("match" in s.role.split() for s in row))
     return next(marked, next(matching, 0))
+
+
+def titled(title: str, lines: Sequence[Line]) -> str:
+    """The title of a pane, with what the edge means that some of its ``lines``, those in sight, have."""
+    if NOT_SENT in title or not any(span.text == CUT for row in lines for span in row[:2]):
+        return title
+    return fmt.join((title.removesuffix(" · truncated"), NOT_SENT))
 
 
 def position(lines: Sequence[Line], number: int | None) -> int:
@@ -195,7 +202,7 @@ def _numbered(lines: Iterable[_Numbered], last: int, marker: Marker, cells: int)
     gutter = max(3, len(str(last))) + 2
     for number, raw, sign, best, role in lines:
         text = fmt.inert(raw.removesuffix("\r"))
-        edge = Span(sign, "warn" if sign == _CUT else "accent")
+        edge = Span(sign, "warn" if sign == CUT else "accent")
         head = Span(fmt.right(str(number or ""), gutter - 2) + " ", "faint")
         first = Span(_BEST, "accent") if best else edge
         for row in hanging(marker.mark(text, role), max(8, cells - gutter - 2)):
