@@ -63,15 +63,15 @@ def test_the_snippet_pane_draws_what_the_agent_gets_then_the_cut_then_the_rest()
     result, drawn = view.result("c0"), texts(made).splitlines()
     assert result is not None and view.candidate("c0") is not None
     at = next(n for n, text in enumerate(drawn) if text.startswith("── truncated by "))
-    assert [text[6:].rstrip() for text in drawn[: at - 1]] == result.snippet.split("\n")
+    assert [text[7:].rstrip() for text in drawn[: at - 1]] == result.snippet.split("\n")
     assert drawn[at - 1].startswith("250 characters sent")
     below = made[at + 1 :]
-    assert all({span.role for span in line[3:]} <= {"dim", "dim match"} for line in below)
+    assert all({span.role for span in line[4:]} <= {"dim", "dim match"} for line in below)
     numbers = [int(spans.text_of(line)[:3]) for line in below]
     assert numbers == list(range(numbers[0], 40)) and numbers[0] == len(result.snippet.split("\n")) + 9
     assert "…" in drawn[at + 1], "of a line that is cut only the rest is below"
     assert preview.evidence(made) == len(made) - 1 and drawn[-1][4] == "▸"
-    assert {text[4] for text in drawn[at + 1 : -1]} == {"┊"}
+    assert {text[5] for text in drawn[at + 1 : -1]} == {"┊"}
 
 
 def test_a_hit_shows_the_line_that_its_snippet_marks() -> None:
@@ -145,7 +145,7 @@ def test_packed_lines_have_gaps_and_count_results_beside_chunks() -> None:
     assert "→ 2 results made of 3 chunks" in spans.text_of(funnel.funnel(view, 120))
     drawn = texts(snippet_of(view)).splitlines()
     assert [text[:5].split() for text in drawn[:3]] == [["10", "▸"], [], ["13"]] and drawn[1].strip() == "…"
-    assert any(text.startswith("── truncated by ") for text in drawn) and " 11 ┊ nothing" in "\n".join(drawn)
+    assert any(text.startswith("── truncated by ") for text in drawn) and " 11  ┊ nothing" in "\n".join(drawn)
     second = preview.snippet(view, view.trace.rows[2], "", Marker.of(view.pool), 60)
     assert [spans.text_of(line)[4] for line in second[:3]] == [" ", " ", "▸"], "the lines of its own chunk"
 
@@ -162,13 +162,13 @@ def test_lines_that_another_result_shows_are_not_said_to_be_lost() -> None:
         signals={"bm25": {"c0": Signal(7.0, (*([0.1] * 29), 6.0)), "c1": Signal(6.0, (6.0,))}},
     )
     drawn = texts(snippet_of(view)).splitlines()
-    assert drawn[-2].startswith(" 38 ┊") and drawn[-1].startswith(" 39 ▸")
+    assert drawn[-2].startswith(" 38  ┊") and drawn[-1].startswith(" 39 ▸ ")
     assert "1 truncated to 250 characters, #1 loses its best line (line 39)" in texts(above.above(view, 140))
 
 
 def test_a_chunk_that_is_not_returned_is_drawn_as_such() -> None:
     made = texts(snippet_of(world.view(Knobs().set({"min_score": 1.0, "keyword_rescue": "off"}))))
-    assert "not sent" not in made and made.split()[:2] == ["10", "▸"], "the frame says that nothing is sent"
+    assert "not sent" not in made and made.split()[:2] == ["10", "▸┊"], "the frame says that nothing is sent"
 
 
 def test_excerpt_tells_chunk_from_context() -> None:
@@ -177,7 +177,7 @@ def test_excerpt_tells_chunk_from_context() -> None:
     row, marker = view.trace.returned[0], Marker.of(view.pool)
     got = Excerpt("memory/note-0.md", "before\na\nthe router\nafter", 9, 12, 40, True)
     made = preview.excerpt(got, view, row, marker, 60)
-    assert [spans.text_of(line)[4] for line in made[:4]] == [" ", "▎", "▸", " "]
+    assert [spans.text_of(line)[4:6] for line in made[:4]] == ["  ", " ▎", "▸▎", "  "]
     assert preview.evidence(made) == 2, "it opens at the best line"
     assert "lines 9–12 of 40" in texts(made) and "┊" not in texts(made)
 
@@ -190,10 +190,12 @@ def test_an_excerpt_marks_the_lines_of_the_chunk_that_the_agent_does_not_get() -
     row, marker = view.trace.returned[0], Marker.of(view.pool)
     assert row.truncated
     made = preview.excerpt(Excerpt("memory/note-0.md", text, 10, 12, 40, True), view, row, marker, 80)
-    assert [spans.text_of(line)[4] for line in made[:3]] == ["▸", "┊", "┊"], "the second one is cut"
+    assert [spans.text_of(line)[4:6] for line in made[:3]] == ["▸▎", " ┊", " ┊"], "the second one is cut"
     assert spans.text_of(made[-1]).endswith("chunk ▎10–12")
-    assert preview.titled("note", made) == "note · ┊ not sent" and preview.titled("note", made[3:]) == "note"
-    assert preview.titled("snippet · truncated", made) == "snippet · ┊ not sent", "one word for it"
+    assert preview.titled("note", made, note=True) == "note · ▎ sent · ┊ not sent"
+    assert preview.titled("note", made[1:3], note=True) == "note · ┊ not sent"
+    assert preview.titled("note", made[3:4], note=True) == "note"
+    assert preview.titled("snippet · truncated", made[1:3]) == "snippet · ┊ not sent", "one word for it"
     assert preview.titled("chunk · ┊ not sent to the agent", made).count("┊") == 1
 
 

@@ -180,7 +180,8 @@ class Preview(Pane, can_focus=True):
     def heading(self) -> str:
         """The title, with what the marks of the lines in sight mean."""
         first = self.scroll_offset.y
-        return render.titled(self.title, self.drawn[first : first + self.size.height])
+        lines = self.drawn[first : first + self.size.height]
+        return render.titled(self.title, lines, note=self.kind != "snippet")
 
     def allow_focus(self) -> bool:
         """Only where there is something to scroll: keys that do nothing are of no use."""

@@ -34,8 +34,7 @@ def chart(
 ) -> list[Line]:
     """The token curve against the flush threshold, the events below it, and the ends of the axis."""
     start, end = window(state, moment, session)
-    gutter = 6 if cells >= 40 else 0
-    width = max(1, cells - gutter - 1)
+    gutter, width = _gutter(cells), _width(cells)
     made: list[Line] = []
     if session is not None and session.curve.times:
         made = _bars(session, start, end, rows, width, gutter)
@@ -43,12 +42,21 @@ def chart(
         none = "This event has no session." if moment is not None else "No session is selected."
         text = "This session has no responses." if session is not None else none
         made = [line((f"{' ' * gutter}{fmt.crop(text, width)}", "dim")), *[()] * (rows - 1)]
-    shown = session.moments if session is not None else state.moments
-    made.append((Span(" " * gutter), *_marks(shown, moment, start, end, width)))
+    made.append((Span(" " * gutter), *_marks(_placed(state, moment, session, cells), moment)))
     form = "%m-%d %H:%M" if width < 50 else "%Y-%m-%d %H:%M"
     ends = [time.strftime(form, time.localtime(at)) for at in (start, end)]
     made.append(spread([Span(f"{' ' * gutter}{ends[0]}", "faint")], [Span(f"{ends[1]} ", "faint")], cells))
     return made
+
+
+def _gutter(cells: int) -> int:
+    """Columns for the numbers of the axis."""
+    return 6 if cells >= 40 else 0
+
+
+def _width(cells: int) -> int:
+    """Columns of the bars."""
+    return max(1, cells - _gutter(cells) - 1)
 
 
 def _bars(session: Session, start: float, end: float, rows: int, width: int, gutter: int) -> list[Line]:
@@ -123,25 +131,33 @@ def _column(moment: Moment, start: float, end: float, width: int) -> int:
     return min(width - 1, int((moment.at - start) / (end - start) * width))
 
 
-def _marks(
-    moments: Sequence[Moment], selected: Moment | None, start: float, end: float, width: int
-) -> list[Span]:
-    """The marks of the events at their times; that of the selected one is underlined. Of several in a column
-    a compaction is drawn, below the fall of the curve, else the weightiest; one of the others beside it."""
+def _placed(
+    state: TimelineState, selected: Moment | None, session: Session | None, cells: int
+) -> list[tuple[int, Moment]]:
+    """The events that are drawn with their columns, in their order. Of several in a column the weightiest is
+    drawn, and one of the others beside it: a compaction, which follows the flush at its peak, below the fall
+    of the curve."""
+    (start, end), width = window(state, selected, session), _width(cells)
 
     def weight(moment: Moment) -> tuple[bool, bool, int]:
-        return moment.kind == "compaction", moment is selected, _RANK.index(mark_of(moment)[2])
+        return moment.kind != "compaction", moment is selected, _RANK.index(mark_of(moment)[2])
 
     drawn: dict[int, Moment] = {}
+    moments = session.moments if session is not None else state.moments
     within = (moment for moment in moments if start <= moment.at <= end)
     for moment in sorted(within, key=weight, reverse=True):
         column = _column(moment, start, end, width)
         if (other := drawn.get(column)) is not None:
-            column += 1 if moment.at > other.at else -1
-        if 0 <= column < width:
-            drawn.setdefault(column, moment)
+            column += 1 if moment.at >= other.at else -1
+        if 0 <= column < width and (moment is selected or column not in drawn):
+            drawn[column] = moment
+    return sorted(drawn.items())
+
+
+def _marks(drawn: Sequence[tuple[int, Moment]], selected: Moment | None) -> list[Span]:
+    """The marks of the events in their columns; that of the selected one is underlined."""
     spans, at = [], 0
-    for column, moment in sorted(drawn.items()):
+    for column, moment in drawn:
         mark, _, role = mark_of(moment)
         spans += [Span(" " * (column - at)), Span(mark, f"{role} match" if moment is selected else role)]
         at = column + 1
@@ -151,9 +167,7 @@ def _marks(
 def legend(state: TimelineState, moment: Moment | None, session: Session | None, cells: int) -> Line:
     """The marks that the chart has, each with its word, in the order of their first events; as many as there
     is room for."""
-    start, end = window(state, moment, session)
-    of = session.moments if session is not None else state.moments
-    marks = list(dict.fromkeys(mark_of(one) for one in of if start <= one.at <= end))
+    marks = list(dict.fromkeys(mark_of(one) for _, one in _placed(state, moment, session, cells)))
     wide = sum(fmt.width_of(f"{mark} {words}  ") for mark, words, _ in marks)
     gap, made, used = "  " if wide <= cells else " ", [Span(" ")], 1
     for mark, words, role in marks:

@@ -170,11 +170,16 @@ def evidence(lines: Sequence[Line]) -> int:
     return next(marked, next(matching, 0))
 
 
-def titled(title: str, lines: Sequence[Line]) -> str:
-    """The title of a pane, with what the edge means that some of its ``lines``, those in sight, have."""
-    if NOT_SENT in title or not any(span.text == CUT for row in lines for span in row[:2]):
+def titled(title: str, lines: Sequence[Line], *, note: bool = False) -> str:
+    """The title of a pane, with what the edges mean that some of its ``lines``, those in sight, have; of a
+    ``note`` the lines of the chunk have one."""
+    if NOT_SENT in title:
         return title
-    return fmt.join((title.removesuffix(" · truncated"), NOT_SENT))
+    edges = {span.text for row in lines for span in row[:3]}
+    if CUT in edges:
+        title = title.removesuffix(" · truncated")
+    sent = f"{_EDGE} {'sent' if note else 'this chunk'}"
+    return fmt.join((title, sent if _EDGE in edges else "", NOT_SENT if CUT in edges else ""))
 
 
 def position(lines: Sequence[Line], number: int | None) -> int:
@@ -199,15 +204,15 @@ def refusal(message: str, cells: int) -> list[Line]:
 def _numbered(lines: Iterable[_Numbered], last: int, marker: Marker, cells: int) -> list[Line]:
     """Lines with their numbers, which are at most ``last``, and an edge where one is due."""
     made: list[Line] = []
-    gutter = max(3, len(str(last))) + 2
+    gutter = max(3, len(str(last))) + 3
     for number, raw, sign, best, role in lines:
         text = fmt.inert(raw.removesuffix("\r"))
         edge = Span(sign, "warn" if sign == CUT else "accent")
-        head = Span(fmt.right(str(number or ""), gutter - 2) + " ", "faint")
-        first = Span(_BEST, "accent") if best else edge
+        head = Span(fmt.right(str(number or ""), gutter - 3) + " ", "faint")
+        first = Span(_BEST if best else " ", "accent")
         for row in hanging(marker.mark(text, role), max(8, cells - gutter - 2)):
-            made.append((head, first, Span(" "), *row))
-            head, first = Span(" " * (gutter - 1)), edge
+            made.append((head, first, edge, Span(" "), *row))
+            head, first = Span(" " * (gutter - 2)), Span(" ")
     return made
 
 
