@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.knobs import configured_knobs as configured_knobs
     from openclaw_mem_engine.config.knobs import knobs_as_settings as knobs_as_settings
     from openclaw_mem_engine.config.knobs import ranking_knobs as ranking_knobs
+    from openclaw_mem_engine.config.knobs import set_here as set_here
     from openclaw_mem_engine.config.knobs import usual_knobs as usual_knobs
     from openclaw_mem_engine.config.load import load_settings as load_settings
     from openclaw_mem_engine.config.load import with_backend as with_backend

@@ -111,7 +111,9 @@ async def test_every_fault_has_its_banner_and_its_effect(
             elif name.startswith("qmd-"):
                 assert seen.same == seen.of
                 assert view.pool.fallback is not None and view.pool.fallback.active == "builtin"
-                assert "built-in index since 18:00:00, retry at " in " ".join(screen.notes.text.split()), name
+                assert "built-in index since 18:00:00, retry from " in " ".join(screen.notes.text.split()), (
+                    name
+                )
             elif name == "no-fts5":
                 assert view.pool.first("lexical") is None and "only answered" in screen.lesson.text
             else:
@@ -123,7 +125,7 @@ async def test_every_fault_has_its_banner_and_its_effect(
             if name.startswith("embeddings-") or name in ("wrong-dimension", "zero-vector"):
                 # What does not fit this index alone is no failure of the provider, which is asked again.
                 fits = name != "wrong-dimension"
-                since = "since 18:00:00, retry at " if fits else "instead of static"
+                since = "since 18:00:00, retry from " if fits else "instead of static"
                 assert f"BM25 only {since}" in " ".join(screen.notes.text.split()), name
                 chain = app.screen.chain.text  # type: ignore[attr-defined]
                 assert f"✗ {'paused' if fits else 'failed'}" in chain and "● active" in chain, (

@@ -227,7 +227,7 @@ async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path
             ("P", " P does nothing here; on 3 index: remove deleted notes from the index "),
             ("right_square_bracket", " ] does nothing here; ? lists the keys "),  # no lessons
             ("h", " h does nothing here; in the knob panel (p on 1 lab): change the selected knob by "),
-            ("right", " right does nothing here; in the knob panel (p on 1 lab): a small step up "),
+            ("right", " → does nothing here; in the knob panel (p on 1 lab): a small step up "),
         ):
             await press(pilot, key)
             assert said in line.text, key
@@ -332,3 +332,13 @@ async def test_a_key_that_has_nothing_to_act_on_or_changes_nothing_says_so(tmp_p
         ):
             await press(pilot, *keys)
             assert re.search(words, app.screen.query_one("#status", Pane).text), keys
+
+
+def test_a_sign_is_named_as_it_is_typed_and_no_list_is_cut_to_its_first_word() -> None:
+    def said(key: str) -> str:
+        return bindings.unused(key, {"index"}, lambda _: None)
+
+    assert (
+        said("minus").startswith("- does nothing here; ")
+        and said("x") == "x does nothing here; on 1 lab: export"
+    )

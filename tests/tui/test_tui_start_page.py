@@ -11,12 +11,17 @@ import pytest
 from lab_world import LARGE, frame, press, settled
 from test_tui_remember import running, settings_in
 
+from openclaw_mem_engine.config.knobs import configured_knobs
 from openclaw_mem_engine.errors import Cancelled, IndexDamaged
 from openclaw_mem_engine.memory import Memory
+from openclaw_mem_engine.model import Freshness
 from openclaw_mem_engine.stores.findings import DoctorReport, Finding
 from openclaw_mem_engine.sync.events import Journal
 from openclaw_mem_engine.sync.report import SyncReport, SyncRequest
 from openclaw_mem_tui.features.search import start_page
+from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.render.spans import text_of
+from openclaw_mem_tui.render.status import Activity
 from openclaw_mem_tui.widgets.dialogs import Choices
 from openclaw_mem_tui.widgets.edges import KeyBar
 from support.memories import settings_for, write_notes
@@ -170,3 +175,20 @@ def test_a_heading_of_a_date_suggests_the_first_line_instead(heading: str) -> No
     assert not start_page._is_query(heading)
     for said in ("Log in to the NAS", "Backup of 2026-09-18", "Maypole", "Decision on the daily build"):
         assert start_page._is_query(said)
+
+
+def test_knobs_that_the_agent_does_not_have_are_named(tmp_path: Path) -> None:
+    workspace = write_notes(tmp_path / "ws", {"MEMORY.md": "# Memory\n- The router moved.\n"})
+    own = tmp_path / "home/config/config.toml"
+    own.parent.mkdir(parents=True)
+    activity = Activity(phase="ready", freshness=Freshness("fresh", 1, 0.0), files=1, chunks=1)
+
+    def page(toml: str) -> str:
+        own.write_text(toml)
+        settings = settings_for(workspace, tmp_path / "home", OPENCLAW_MEM_PROVIDER="none")
+        knobs = configured_knobs(settings)
+        made = start_page.what(View(knobs, knobs, settings=settings), activity, "ws")
+        return "\n".join(map(text_of, made))
+
+    assert "you see what it gets" in page("") and "alone" not in page("")
+    assert "Set for openclaw-mem alone: min score .17. The agent's own" in page("[query]\nmin_score = 0.17\n")

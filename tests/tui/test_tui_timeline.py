@@ -19,7 +19,7 @@ from openclaw_mem_engine.timeline.model import Moment
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.timeline.chart import _scale
-from openclaw_mem_tui.features.timeline.render import facts, mark_of
+from openclaw_mem_tui.features.timeline.render import _in_row, facts, mark_of
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
 from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.widgets.dialogs import HelpText
@@ -212,6 +212,9 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
         for _ in range(2):
             marks = next(row for row in shown_lines(screen, "#chart") if "▼" in row)
             assert (marks.count("●▼"), marks.count("●"), marks.count("▼")) == (2, 2, 2)
+            drawn = shown_lines(screen, "#chart")
+            bars = drawn[drawn.index(marks) - 1]
+            assert {bars[at] for at, mark in enumerate(marks) if mark == "●"} == {"█"}, "below its peak"
             words = "◇ search  ● flush  ▼ compaction"
             assert shown_lines(screen, "#chart")[-1].strip() == words, "what the marks mean"
             await press(pilot, "j")  # to the flush, a moment before its compaction
@@ -232,6 +235,12 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
         assert any(row.split()[:2] == ["2025-12-10", "▼"] for row in events)
         await press(pilot, "G")
         assert screen.events.scroll_offset.y and screen.events.render_line(0).text == head, "and stay there"
+
+
+def test_a_row_is_not_cut_within_parentheses() -> None:
+    summary = "2 files new or modified (MEMORY.md, memory/2026-03-03.md), 2 deleted."
+    moment = Moment(0.0, "sync", summary)
+    assert _in_row(moment, 40) == "2 files new or modified" and _in_row(moment, 99) == summary[:-1]
 
 
 # -- other sessions -----------------------------------------------------------------------------------------

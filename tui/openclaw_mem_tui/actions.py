@@ -41,8 +41,9 @@ class Action(NamedTuple):
     ("search": outside of its query line), parts of a screen (the knob panel, the list with the focus), or
     "everywhere". ``footer`` is the short text of the bottom line and ``rank`` its importance there (0: not
     shown; small numbers stay longest). ``run`` is the method, where it is not that of the ``id``. ``twin``
-    is what it ends or repeats: the user's key of that is also its key. The
-    help has one row for a motion and the one that leads ``back`` from it, and says what ``both`` do."""
+    is the action whose key it shares, also when a user gives that another key: ``close_chunks`` goes back by
+    the key by which ``chunks`` opened them. The help has one row for a motion and its opposite: of
+    ``next_match``, ``both`` is the text of that row, and ``back`` of ``previous_match`` is ``next_match``."""
 
     id: str
     keys: str

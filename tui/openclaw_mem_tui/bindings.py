@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from openclaw_mem_tui.actions import Action
+from openclaw_mem_tui.actions import SIGNS, Action
 from openclaw_mem_tui.features import SCREENS
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
             "next_lesson", "right_square_bracket", "next lesson of the demo", footer="next lesson", rank=6
         ),
         Action("previous_lesson", "left_square_bracket", "previous lesson of the demo"),
-        Action("export", "x", "export JSON, Markdown, SVG, configuration", footer="export", rank=11),
+        Action("export", "x", "export: JSON, Markdown, SVG, configuration", footer="export", rank=11),
         Action("sync", "r", "sync the index, or try to open it again"),
         Action("clear_faults", "U", "switch off all simulated faults", "everywhere"),
         Action("remember", "M", "remember… a fact in MEMORY.md, an event in the daily log", "everywhere"),
@@ -264,7 +264,7 @@ def unused(pressed: str, here: Set[str], acts: Callable[[str], bool | None], bel
     printed nor a key of ours. ``pressed`` is its name. One line holds it."""
     from textual.keys import key_to_character
 
-    character = key_to_character(pressed) or ""
+    character = SIGNS.get(pressed) or key_to_character(pressed) or ""
     sign = (character.strip() if character.isprintable() else "") or pressed
     found = [a for a in actions() if pressed in a.keys.split(",")]
     works = any((a.where == "everywhere" or here & a.parts) and acts(a.id) for a in found)

@@ -31,7 +31,7 @@ def own_knobs(settings: Settings, name: str | None = None) -> Knobs:
 def process_knobs(settings: Settings, base: Knobs | None = None) -> Knobs:
     """The ranking of the QMD backend, within ``memory.qmd.limits``: of the external program's answers their
     own order, in process the documented pipeline. ``base`` replaces either."""
-    wanted = {**_limited(settings.qmd.limits), **_ours(settings)}
+    wanted = {**_limited(settings.qmd.limits), **set_here(settings)}
     return (base or (QMD_PROCESS if settings.qmd_process else QMD_DOCUMENTED)).set(wanted)
 
 
@@ -80,7 +80,7 @@ def knobs_as_settings(settings: Settings, knobs: Knobs) -> dict[str, KnobValue]:
 
 def knob_origins(settings: Settings, knobs: Knobs) -> dict[str, Origin]:
     """Where each value of the configured ``knobs`` comes from, by key."""
-    given = _ours(settings) if _qmd_ranks(settings) else settings.query.overrides
+    given = set_here(settings) if _qmd_ranks(settings) else settings.query.overrides
     usual = profile(knobs.profile).to_dict()
     weights = {"vector_weight": "bm25_weight", "bm25_weight": "vector_weight"}
     found: dict[str, Origin] = {}
@@ -102,7 +102,8 @@ def _qmd_ranks(settings: Settings) -> bool:
     return settings.openclaw.backend == "qmd" and settings.origins["query.profile"].kind == "default"
 
 
-def _ours(settings: Settings) -> Mapping[str, KnobValue]:
-    """What OpenClaw's file says of memorySearch is for the built-in index; the rest is for every backend."""
+def set_here(settings: Settings) -> Mapping[str, KnobValue]:
+    """The knobs that are set for openclaw-mem alone: in its file, its environment or on the command line.
+    These are for every backend; what OpenClaw's file says of memorySearch is for the built-in index."""
     own = settings.query.overrides
     return {name: own[name] for name in own if settings.origins[f"query.{name}"].kind != "openclaw"}

@@ -210,7 +210,7 @@ def fallback(pool: Pool, cells: int) -> list[Line]:
     retry = ""
     if used.next_retry is not None:
         at = fmt.clock(used.next_retry, pool.now, True)
-        retry = f", retry at {at}" if used.next_retry > pool.now else ", retry with the next search"
+        retry = f", retry from {at}" if used.next_retry > pool.now else ", retry with the next search"
     end = line(
         (" · ", "faint"),
         (fmt.inert(used.instead), "strong"),

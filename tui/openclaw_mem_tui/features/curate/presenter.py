@@ -227,7 +227,7 @@ class CuratePresenter(Presenter[CurateState]):
 
         edits = await self._do(work)
         if edits == []:
-            self.say("nothing to undo: only changes that were written from here are")
+            self.say("nothing to undo: openclaw-mem has written no change that is not undone")
         return edits or ()
 
     async def undo(self, edits: Sequence[NoteEdit]) -> bool:

@@ -33,7 +33,7 @@ _NAMES = tuple(FAULTS)
 READING: Reading = (
     ("● active", "used by searches now"),
     ("○ ready", "ready for use, or used in addition"),
-    ("✗ paused", "failed; retry at the shown time"),
+    ("✗ paused", "failed; the first search from the shown time on retries"),
     ("· not selected", "not in use"),
     ("primary", "whose vectors are searched"),
     ("fallback", "used when the primary fails"),

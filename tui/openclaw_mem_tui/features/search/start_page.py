@@ -14,6 +14,7 @@ from openclaw_mem_tui.bindings import key, offered, reach, typed_key
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.comparison import swaps
 from openclaw_mem_tui.features.search.remembered import offered as continues
+from openclaw_mem_tui.features.search.render.knobs import NAMED, knob_value
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import rescue
 from openclaw_mem_tui.render.spans import Line, line, wrapped
@@ -268,8 +269,18 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
     else:
         files, chunks = fmt.count(activity.files, "file"), fmt.count(activity.chunks, "chunk")
         text, more = f"{files}, {chunks} to search.", _PURPOSE
-    others = (more, activity.not_included) if more else ()
+    others = (more, _own_settings(view), activity.not_included) if more else ()
     return [(), line("  ", (text, "strong")), *(line("  ", (said, "dim")) for said in others if said)]
+
+
+def _own_settings(view: View) -> str:
+    """With which knobs the answers are not those of the agent; empty where none is set for us alone."""
+    names = list(api.set_here(view.settings)) if view.settings is not None else []
+    if not names:
+        return ""
+    shown = ", ".join(knob_value(name, view.defaults) for name in names[:NAMED])
+    more = f" and {len(names) - NAMED} more" if names[NAMED:] else ""
+    return f"Set for openclaw-mem alone: {shown}{more}. The agent's own settings may answer differently."
 
 
 def _in_short() -> Line:

@@ -44,6 +44,8 @@ _DAYS = 19
 NO_REPLY = "NO_REPLY, "
 #: Phrases of what happened end before these; a row has as many whole ones as there is room for.
 _ENDS = re.compile(r"[,;:] | \(")
+#: What a cut leaves of words in parentheses.
+_OPENED = re.compile(r" \([^)]*$")
 
 
 def mark_of(moment: Moment) -> tuple[str, str, str]:
@@ -165,7 +167,7 @@ def _in_row(moment: Moment, cells: int) -> str:
     paths = {fmt.inert(write.path) for write in moment.writes}
     shown = whole
     for end in (len(whole), *reversed([found.start() for found in _ENDS.finditer(whole)])):
-        shown = whole[:end]
+        shown = _OPENED.sub("", whole[:end])
         for path in paths:
             room = fmt.width_of(path) - max(0, fmt.width_of(shown) - cells)
             shown = shown.replace(path, fmt.path(path, max(room, fmt.width_of(path.rpartition("/")[2]) + 1)))

@@ -118,6 +118,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         low = self.narrow and self.size.height < _SLIM
         head = None if low else partial(render.moment_head, names=names)
         self.fill(self.events, "events", state.moments, row, words, head)
+        self.set_class(not state.days, "-no-days")
         of_days = partial(render.day_head, empty=state.whole is not None and not state.days)
         self.fill(self.days, "files by day", state.days, render.day_row, head=of_days)
         chosen = fmt.crop(fmt.inert(state.chosen.name), 22) if state.chosen is not None else "all"
