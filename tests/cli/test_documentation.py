@@ -319,21 +319,21 @@ def test_the_story_of_the_readme_is_true(environ: dict[str, str], capsys: pytest
     query, found = "where is the backup of the firmware signing key", {}
     assert query in (ROOT / "screenshots" / "demo.svg").read_text("utf-8").replace("&#160;", " ")
     for decay in ("off", "on"):
-        assert run(["search", query, "--set", f"decay={decay}", "--set", "min_score=0", "--json"]) == 0
+        assert run(["search", query, "--set", f"decay={decay}", "--json"]) == 0
         found[decay] = [hit["path"] for hit in json.loads(capsys.readouterr().out)["results"]]
     log = found["off"][0]
     assert log not in found["on"] and len(found["on"]) == 6
     days = date.today() - date.fromisoformat(Path(log).stem)
     assert 200 < days.days < 240
-    text = Path(environ["HOME"], ".openclaw", "workspace", log).read_text("utf-8")
-    assert "Backup of the firmware signing key" in text
-    assert run(["why-not", query, log, "--set", "decay=on", "--set", "min_score=0"]) == 0
-    said = capsys.readouterr().out
-    assert "vector ranks it 1 of" in said and "BM25 ranks it 1 of" in said and "rank 1 before decay." in said
-    assert "decay=off: rank 1" in said and "a name that is not just a date" in said
     old = Path(environ["HOME"], ".openclaw", "workspace", log)
+    assert "Backup of the firmware signing key" in old.read_text("utf-8")
+    assert run(["why-not", query, log, "--set", "decay=on"]) == 0
+    said = capsys.readouterr().out
+    assert "vector ranks it 1 of" in said and "BM25 ranks it 1 of" in said
+    assert "its score is 0.531; its rank is 1 of" in said and re.search(r"days old\) is 0\.00\d;", said)
+    assert "decay=off: rank 1" in said and "a name that is not just a date" in said
     old.rename(old.with_name("signing-key.md"))
-    assert run(["search", query, "--set", "decay=on", "--set", "min_score=0", "--json"]) == 0
+    assert run(["search", query, "--set", "decay=on", "--json"]) == 0
     first = json.loads(capsys.readouterr().out)["results"][0]
     assert (
         first["path"] == "memory/signing-key.md" and "Backup of the firmware signing key" in first["snippet"]

@@ -23,8 +23,7 @@ _TEXT = r"""
   --query Q  the query as an option; one that begins with - is written --query=-x
   --set KNOB=VALUE...  change one knob of the ranking, for example decay=on (`openclaw-mem config show
       query` lists them)
-  --no-sync  search the index as it is, without looking for changed files; only data that a knob needs and the
-      index lacks is added
+  --no-sync  do not look for changed files; only data that a knob needs and the index lacks is added
   --exit-status  exit with 1 if there is no result, or only weak ones, as grep does; errors have other codes
   --session-key KEY  session key of the search, for memory.qmd.scope, such as agent:main:telegram:group:1
       (default: a direct chat)
@@ -63,7 +62,9 @@ tui: open the workbench: search as you type, see every score
   $ tui "print spooler"
   $ tui --fault embeddings-timeout
   Type a query and press enter. Then `w` asks why a passage is not returned, `p` changes the ranking, `b`
-  pins a baseline to compare with, `?` explains the screen, and `q` quits.
+  pins a baseline to compare with, `?` explains the screen, and `q` quits. A remote provider may get the
+  query, also while you type, and text of notes that has no vector yet, and bill it: `openclaw-mem
+  providers` names it.
   words:QUERY*  the first query
   --theme T     claw-dark (default), claw-light, claw-contrast, or one of yours
   --session-key
@@ -75,6 +76,8 @@ search: search the notes, best results first
   $ search "when does the certificate expire" --explain
   $ search GRN-40417 --profile workbench --max-results 10
   $ search backup --set decay=on --set half_life_days=90 --json
+  A remote provider may get the query and text of notes that has no vector yet, and bill it: `openclaw-mem
+  providers` names it.
   words:QUERY*  the query
   --query
   --no-sync
@@ -92,7 +95,8 @@ why-not (why_not:run): show why a passage is not returned, and what returns it
   $ why-not "vpn certificate" MEMORY.md --profile workbench --json
   It follows the passage from the file on disk to the snippet, and stops at the first step that drops the
   passage. With a path alone, the passage is the chunk of that note that is nearest to being returned. Every
-  change of a knob that it names was tried, in steps of the knob panel (min score: 0.01).
+  change of a knob that it names was tried, in steps (min score: 0.01). A remote provider may get the
+  query and text of notes that has no vector yet, and bill it: `openclaw-mem providers` names it.
   query:QUERY           what is searched
   location:PATH[:LINE]  a line, a chunk as search prints it, or a note: MEMORY.md:3, MEMORY.md:1-25,
       MEMORY.md
