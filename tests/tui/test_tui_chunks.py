@@ -10,6 +10,7 @@ from lab_world import LARGE, SMALL, lab, make, press, settled, until
 from test_tui_index import index_screen, notes, opened, shown, unwatched
 
 from openclaw_mem_engine.commands import choose
+from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
@@ -18,6 +19,7 @@ from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
 from openclaw_mem_tui.widgets.help import HelpScreen
 from openclaw_mem_tui.widgets.line_view import Pane
+from support.memories import settings_for, write_notes
 
 
 async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_shown_before(
@@ -180,3 +182,17 @@ async def test_hostile_names_and_text_are_inert(tmp_path: Path, size: tuple[int,
         assert any("[$foo" in row for row in titles), "a frame's title is read as markup by Textual"
         for bad in ("\x1b", "\u202e", "\x07", "\x9b"):
             assert bad not in seen and bad not in svg
+
+
+async def test_a_text_that_the_model_cannot_read_is_said_on_both_screens(tmp_path: Path) -> None:
+    texts = {"MEMORY.md": f"{'x' * 300}\n", "memory/2026-03-01.md": "The router moved.\n"}
+    settings = settings_for(write_notes(tmp_path / "ws", texts), tmp_path / "home")
+    app = Workbench(lambda faults: Memory.open(settings, faults=faults))
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape", "2")
+        drawn = " ".join(app.screen.query_one("#link", Pane).text.split())
+        assert "1 of 2 chunks; r on screen 1 embeds the rest, but for text that the model cannot" in drawn
+        await press(pilot, "3", "enter")
+        facts = " ".join(app.screen.facts.text.split())  # type: ignore[attr-defined]
+        assert "not by vectors (no embedding was made yet, or the model has none for its text)" in facts

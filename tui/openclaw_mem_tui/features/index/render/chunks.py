@@ -138,7 +138,8 @@ def facts(
     ways = {"BM25": piece.keyword, "vectors": piece.embedded}
     missing = " or ".join(name for name, yes in ways.items() if not yes)
     by = " and ".join(name for name, yes in ways.items() if yes)
-    details.say("found by", by, (f"{by and '; '}not by {missing}" if missing else "", "warn"))
+    why = "" if piece.embedded else " (no embedding was made yet, or the model has none for its text)"
+    details.say("found by", by, (f"{by and '; '}not by {missing}{why}" if missing else "", "warn"))
     if query:
         details.say("query", ("“", "faint"), fmt.inert(query, 80), ("”: ", "faint"), _outcome(found))
     return details.lines
