@@ -15,6 +15,7 @@ from openclaw_mem_engine.model import ExcludedFile, Fallback, Freshness, Note
 from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import profile
+from openclaw_mem_tui.features.providers import answer
 from openclaw_mem_tui.features.providers.render import fault_rows
 from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.lessons import lesson_lines
@@ -305,6 +306,24 @@ def test_the_status_leaves_out_the_steps_of_the_timings_first() -> None:
         assert shown == (steps if shown else []) and "answered in " in drawn, "all, or their sum alone"
         assert drawn.count(" ms") == 1, "one unit"
         assert ("9 files" in drawn or not shown) and drawn.rpartition("fresh")[0].endswith(("  ", "· "))
+
+
+def test_a_step_of_a_knob_says_how_long_the_ranking_took_and_not_the_search_before_it() -> None:
+    view = world.view()
+    assert view.pool is not None
+    view = state.answered(view, replace(view.pool, timings={"vector": 254.0}))
+    activity = Activity(phase="ready")
+    assert "answered in" in texts([status.status(view, activity, 120)])
+    tuned = state.tuned(view, view.knobs.set({"min_score": 0.0}))
+    assert tuned.trace is not None and tuned.pool is view.pool
+    drawn = texts(
+        [status.status(replace(tuned, trace=replace(tuned.trace, milliseconds=0.7)), activity, 120)]
+    )
+    assert "ranked again in 0.7 ms" in drawn and "vector" not in drawn
+    last = " ".join(texts(answer.last_query(tuned, 40, 60)).split())
+    assert " to rank again" in last and "took 254" not in last
+    found = state.answered(tuned, replace(tuned.pool, timings={"vector": 9.0}))
+    assert "answered in" in texts([status.status(found, activity, 120)]), "a new search"
 
 
 def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:

@@ -238,9 +238,11 @@ def reason(pool: Pool) -> str:
 
 def took(view: View, *, steps: bool = True) -> Line:
     """``1.5 ms: embed 0.2 · rank 0.4``: how long the answer took, and where that went, in the order of the
-    ``steps``."""
+    ``steps``; of a pool that is ranked ``again``, the ranking alone."""
     if view.pool is None or view.trace is None:
         return ()
+    if view.again:
+        return (Span(fmt.milliseconds(view.trace.milliseconds)),)
     spent = {**view.pool.timings, "rank": view.trace.milliseconds}
     total = fmt.milliseconds(sum(spent.values()))
     unit = " ms" if total.endswith(" ms") else ""  # shown once, where all have the same
@@ -307,7 +309,7 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
         return line(sign, ("no answer" if view.error else wrong, "bad"))
     if view.trace is None or view.pool is None:
         return line(sign, ("ready", "dim"))
-    return line(sign, ("answered in ", "dim"), *took(view, steps=steps))
+    return line(sign, ("ranked again in " if view.again else "answered in ", "dim"), *took(view, steps=steps))
 
 
 def _index(activity: Activity, short: bool = False) -> Line:

@@ -69,7 +69,7 @@ def last_query(view: View, rows: int, cells: int) -> list[Line]:
         for label, hits in (first, ("lost", seen.lost)):
             made.extend(_hits(label, hits, view.baseline if rows else None, texts, cells))
     if rows:
-        whole = took(view)
+        whole = line(*took(view), (" to rank again" * view.again, "dim"))
         say("took", *(whole if width(whole) <= cells - _LABEL - 2 else took(view, steps=False)))
     if not view.pool_faults:
         made.extend(

@@ -41,9 +41,9 @@ class View:
     the memory without faults; else ``other_pool`` is that of the baseline's knobs, where they need their own.
     ``expected`` passages are reported in every answer to the query of each ("": to any); ``earlier`` is the
     answer to the same query before. ``backend`` answers; ``scoring``: rerank scores of the shown rows are on
-    their way. ``settings`` decide how an answer of the built-in index is ranked when another backend is
-    configured (None: as any), and which values stay with another profile (None: none). ``session_key`` is
-    that of the session that asks, which scope and citations depend on ("": a direct chat)."""
+    their way; ``again``: their pool was shown before, ranked otherwise. ``settings`` decide how an answer of
+    the built-in index is ranked when another backend is configured (None: as any), and which values stay with
+    another profile (None: none). ``session_key``, of the session that asks, decides scope and citations."""
 
     defaults: Knobs
     knobs: Knobs
@@ -63,6 +63,7 @@ class View:
     earlier: Trace | None = None
     backend: str = ""
     scoring: bool = False
+    again: bool = False
     settings: Settings | None = None
     session_key: str = ""
 
@@ -188,8 +189,8 @@ def answered(view: View, pool: Pool, baseline_pool: Pool | None = None) -> View:
     key, trace = view.knobs.retrieval_key, ranked(view, pool, view.knobs)
     if view.trace is not None and not view.scoring:
         view = replace(view, earlier=view.trace if view.trace.query == pool.query else None)
-    view = replace(view, pool=pool, pool_key=key, pool_faults=view.faults, other_pool=baseline_pool)
-    view = replace(view, trace=trace, pending=False, error="", scoring=False)
+    view = replace(view, again=pool is view.pool, pool=pool, pool_key=key, pool_faults=view.faults)
+    view = replace(view, other_pool=baseline_pool, trace=trace, pending=False, error="", scoring=False)
     return _with_baseline(view, baseline_pool)
 
 
@@ -228,7 +229,9 @@ def tuned(view: View, knobs: Knobs) -> View:
         return replace(view, pending=True)
     if view.pool.query != view.query or view.error:
         return view
-    return _with_baseline(replace(view, trace=ranked(view, view.pool, knobs), pending=False), None)
+    return _with_baseline(
+        replace(view, trace=ranked(view, view.pool, knobs), pending=False, again=True), None
+    )
 
 
 def needs_retrieval(view: View) -> bool:
