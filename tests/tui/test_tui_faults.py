@@ -211,6 +211,32 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert app.screen is lab(app) and "lesson 1 of 15" in lab(app).lesson.text
 
 
+@pytest.mark.parametrize(
+    ("fault", "provider", "why"),
+    [
+        ("embeddings-401", "static", "401 Incorrect API key provided (simulated fault)"),
+        ("no-fts5", "bm25", "full-text search is not available"),
+        ("qmd-exit", "qmd", "failed with exit code 1"),
+    ],
+)
+async def test_the_details_are_those_of_the_provider_that_the_fault_is_about(
+    tmp_path: Path, fault: str, provider: str, why: str
+) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "2", "G")
+        screen = providers(app)
+        assert "needs OPENAI_API_KEY" in screen.link_pane.text, "of those that are not selected"
+        await press(pilot, "tab")
+        screen.faults.action_go(NAMES.index(fault) - screen.faults.cursor)
+        await press(pilot, "space")
+        assert [link.name for link in screen.selected] == [provider]
+        assert why in " ".join(screen.link_pane.text.split()) and screen.faults.has_focus
+        await press(pilot, "shift+tab", "G", "tab", "space")
+        assert screen.selected[0].name == ("static" if provider == "qmd" else provider), "switched off"
+
+
 async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL)
     async with app.run_test(size=LARGE) as pilot:

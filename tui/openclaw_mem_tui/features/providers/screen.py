@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 _NAMES = tuple(FAULTS)
+#: The role of the provider that a fault is about, where it is not the primary.
+_ABOUT = {"no-fts5": "bm25"} | {name: "backend" for name in FAULTS if name.startswith("qmd-")}
 
 READING: Reading = (
     ("● active", "used by searches now"),
@@ -68,7 +70,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         self.use_lists(self.link_pane, self.chain, self.faults)
         if search.view.faults:
             self.at = self.faults
-        self._pointed = 0
+        self._pointed, self._faults = 0, search.view.faults
 
     def body(self) -> ComposeResult:
         with Container(id="providers-body"):
@@ -110,10 +112,12 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         last = partial(answer.last_query, view, height)
         self.last.show((lambda cells: wrapped(waits, cells - 1)) if waits else last)
         self.query_one("#cache", Pane).show(lambda cells: [render.cache(state, damaged, cells)])
-        if len(state.links) != self._pointed:
-            # The first time, and when the external qmd comes in or leaves, the cursor goes to what searches.
-            self._pointed = len(state.links)
-            wanted = ("backend", "primary")
+        switched = view.faults ^ self._faults
+        if switched or len(state.links) != self._pointed:
+            # The first time, and when the external qmd comes in or leaves, the cursor goes to what searches;
+            # with a fault to the provider that it is about, whose details say why it failed.
+            self._pointed, self._faults = len(state.links), view.faults
+            wanted = {_ABOUT.get(name, "primary") for name in switched} or {"backend", "primary"}
             self.chain.point_at(next((row for row in rows if row[0].role in wanted), ()))
         self.label(self.chain, "providers")
         # Where there is one column, the providers are not beside them.
