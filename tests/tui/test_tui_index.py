@@ -15,13 +15,13 @@ from pathlib import Path
 import apsw
 import lab_world as world
 import pytest
-from lab_world import LARGE, SMALL, first_index, make, press, settled, until
+from lab_world import LARGE, SMALL, first_index, frame, make, press, settled, until
 from textual import _time
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.api import FileRow
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.state.events import EVENTS_FILE, EventLog
+from openclaw_mem_engine.state.events import EVENTS_FILE, EventKind, EventLog
 from openclaw_mem_engine.stores.findings import Check, DoctorReport, Finding, Outcome
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index import presenter
@@ -226,6 +226,38 @@ async def test_failed_searches_and_other_processes_reach_the_events(
         log.close()
         await until(pilot, lambda: len(screen.presenter.state.events) > before)
         assert "A search failed." in screen.events.text
+
+
+async def test_starts_and_stops_of_the_watcher_take_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presenter, "EVENTS_EVERY_S", 0.02)
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        settings, before = screen.search.service.settings, len(screen.presenter.state.events)
+        log = EventLog(settings.data_dir / EVENTS_FILE)
+
+        async def add(*events: tuple[EventKind, str]) -> None:
+            for kind, text in events:
+                log.add(kind, text, agent=settings.agent, workspace=str(settings.workspace))
+            many = len(screen.presenter.state.events) + len(events)
+            await until(pilot, lambda: len(screen.presenter.state.events) == many)
+            await settled(pilot)
+
+        sessions = [("watch", "Watching for changes."), ("watch", "Watching stopped.")] * 3
+        await add(*sessions, ("search-failed", "A search failed."), ("watch", "Watching for changes."))
+        rows = screen.events.text.splitlines()
+        assert "watch  Watching for changes." in rows[0], "alone"
+        assert "A search failed." in rows[1] and "watch ×6  Watching stopped." in rows[2]
+        assert "watch" not in "".join(rows[3:])
+        assert f"events · {before + 8}" in frame(screen.events)
+        await press(pilot, "tab", "tab", "j", "j")
+        drawn = screen.detail.text
+        assert drawn.count("Watching for changes.") == drawn.count("Watching stopped.") == 3
+        await press(pilot, "k", "k")
+        await add(("watch", "Watching stopped."))
+        assert "watch ×2  Watching stopped." in screen.events.text
+        assert screen.events.cursor == 0 and "Watching stopped." in screen.detail.text
+        log.close()
 
 
 # -- getting about ------------------------------------------------------------------------------------------

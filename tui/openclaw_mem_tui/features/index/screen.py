@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -70,8 +70,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         super().__init__(search, lab, IndexPresenter(search.service, search.sync.take_report))
         self.files: Table[FileRow] = Table(_FILES, id="files", classes="listed")
         self.doctor: WrappedTable[doctor.Item] = WrappedTable(_DOCTOR, id="doctor", classes="listed")
-        self.events: WrappedTable[Event] = WrappedTable(_EVENTS, id="events", classes="listed")
-        self.files.known_by = attrgetter("path")
+        self.events: WrappedTable[Sequence[Event]] = WrappedTable(_EVENTS, id="events", classes="listed")
+        self.files.known_by, self.events.known_by = attrgetter("path"), itemgetter(-1)
         self.doctor.stays_first = self.events.stays_first = True  # the worst, the newest
         self.use_lists(Pane(id="detail", classes="pane"), self.files, self.doctor, self.events)
         self._was_syncing = False
@@ -123,7 +123,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         self.files.show_rows(state.files, row, words, partial(files.header, files.unread(state, activity)))
         around = doctor.around_nothing if activity.phase == "failed" else None
         self.doctor.show_wrapped(state.findings, doctor.item_rows, around)
-        self.events.show_wrapped(state.events, partial(files.event_row, state))
+        self.events.show_wrapped(files.folded(state.events), partial(files.event_row, state))
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
         hint = key_hint("order", f"order: {state.order}") if state.files else ""

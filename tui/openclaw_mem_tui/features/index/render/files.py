@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import FileRow, FileState
@@ -182,25 +184,35 @@ def words(doubtful: frozenset[str], row: FileRow) -> str:
     return f"{fmt.inert(row.path)} {(UNKNOWN if row.path in doubtful else STATES[row.state])[1]}"
 
 
-def event_row(state: IndexState, event: Event, cells: int, selected: bool) -> list[Line]:
-    """Time, kind and text of an event; its further lines begin below the text, or where room is short below
-    the kind."""
+def folded(events: Iterable[Event]) -> list[Sequence[Event]]:
+    """The rows of the events: those of the watcher that follow one another are one, as each session of the
+    workbench starts and stops it."""
+    rows = groupby(events, lambda event: 0 if event.kind == "watch" else event.id)
+    return [tuple(row) for _, row in rows]
+
+
+def event_row(state: IndexState, row: Sequence[Event], cells: int, selected: bool) -> list[Line]:
+    """Time, kind and text of an event, of several the newest with how many they are; its further lines begin
+    below the text, or where room is short below the kind."""
+    event = row[0]
     mark, words, role = _sign(event)
+    words += f" ×{len(row)}" if row[1:] else ""
     when = fmt.stamp(event.at, state.at, wide := cells >= 60)
-    row = line(
+    made = line(
         fmt.POINTER[selected],
         (f"{when} ", "dim"),
         (f"{mark} ", role),
-        fmt.left(words, _KIND) if wide else f"{words}  ",
+        f"{words} ".ljust(_KIND) if wide else f"{words}  ",
         (fmt.inert(event.text), "dim"),
     )
-    return wrapped(row, cells - 1, 5 + len(when) + _KIND * wide)
+    return wrapped(made, cells - 1, 5 + len(when) + _KIND * wide)
 
 
-def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Line]:
-    """Everything about one event; every text in full."""
-    if event is None:
+def event_detail(row: Sequence[Event] | None, state: IndexState, cells: int) -> list[Line]:
+    """Everything about the event of a row, and what happened earlier; every text in full."""
+    if row is None:
         return wrapped(line(("No event has been recorded yet.", "dim")), cells)
+    event, *earlier = row
     details = Details(cells)
     say = details.say
     mark, words, role = _sign(event)
@@ -215,4 +227,7 @@ def event_detail(event: Event | None, state: IndexState, cells: int) -> list[Lin
     counts = fmt.join((f"{name} {number:,}" for name, number in event.counts.items() if number), ", ")
     if counts:
         say("counts", (fmt.inert(counts), "dim"))
+    for before in earlier:
+        label = "earlier" if before is earlier[0] else ""
+        say(label, (fmt.clock(before.at, state.at, True), "dim"), f" {fmt.message_here(before.text)}")
     return details.lines
