@@ -450,3 +450,13 @@ async def test_the_frame_of_a_note_says_what_the_mark_of_a_line_in_sight_means(t
         await press(pilot, *"KKKKKKKKKKKKKKK")
         assert pane.scroll_offset.y == 0 and "┊" in pane.text
         assert "note, lines 1–31 " in frame(pane) and "┊" not in frame(pane), "none is in sight"
+
+
+async def test_each_best_line_is_shown_once_where_only_what_is_returned_has_two_lines(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query="which vlan does the router use")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        rows = lab(app).hits.text.splitlines()
+        returned = next(at for at, row in enumerate(rows) if "MEMORY.md:1-25" in row)
+        assert "Edge router" in rows[returned + 1] and "Edge" not in rows[returned]
+        assert any("MEMORY.md:20-41  - VLAN 110" in row for row in rows), "it is not returned"

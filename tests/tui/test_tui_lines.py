@@ -74,6 +74,28 @@ def truncated(knobs: Knobs, **options: Any) -> state.View:
     return world.view(knobs.set(few), Knobs().set(few), texts=("the router\n" * 9,) * 3, **options)
 
 
+def test_a_row_without_a_second_line_has_its_best_one_behind_a_short_location() -> None:
+    texts_of = ("first of all\nthe router and its vlan, which is ten since May\nlast",) * 2
+    paths = ("memory/2026-09-15.md", "memory/folder/with-a-name-that-needs-its-room.md")
+    view = world.view(texts=texts_of, paths=paths, bm25=((0, 7.0), (1, 4.0)), vector=((1, 0.2), (0, 0.1)))
+    assert view.trace is not None
+    short, long = sorted((*view.trace.returned, *view.trace.unreturned), key=lambda row: row.chunk_id)
+    plan, marker = hits.layout(view, "scores", 70), Marker.of(view.pool)
+    drawn = hits.hit(view, short, plan, marker, False)
+    said = spans.text_of(drawn)
+    assert not plan.text and spans.width(drawn) == 69
+    assert "memory/2026-09-15.md:10-12  the router" in said and "…" in said
+    assert {span.role for span in drawn if span.text in ("the ", "router")} == {"dim", "dim match"}
+    with_second = spans.text_of(hits.hit(view, short, plan, marker, False, whole=False))
+    assert "router" not in with_second, "it is below"
+    assert "router" not in spans.text_of(hits.hit(view, long, plan, marker, False)), "no room"
+    for cells in range(30, 90):
+        plan = hits.layout(view, "scores", cells)
+        room = plan.path - len("memory/2026-09-15.md:10-12  ")
+        shown = "router" in spans.text_of(hits.hit(view, short, plan, marker, False))
+        assert shown == (room >= 16 or bool(plan.text)), cells
+
+
 def test_columns_join_with_the_stages_that_ran() -> None:
     assert "decay" not in row_texts(world.view(), 100)[0]
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]

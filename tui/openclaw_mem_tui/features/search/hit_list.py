@@ -302,8 +302,9 @@ class HitList(CursorList):
         if at is None or self._plan is None or self.view is None:
             return spans, base
         selected = at == self.cursor and self.points
-        if index == self._spans[at][0]:
-            spans = hits.hit(self.view, self.rows[at], self._plan, self.marker, selected)
+        first, stop = self._spans[at]
+        if index == first:
+            spans = hits.hit(self.view, self.rows[at], self._plan, self.marker, selected, stop == first + 1)
         else:
             spans = self._best_line(self.rows[at], self._plan, selected)
         if self.stale:

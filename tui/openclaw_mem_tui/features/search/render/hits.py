@@ -20,6 +20,8 @@ _MIN_PATH = 14
 _NAME = 26
 _ROOMY_TEXT = 30
 _BEGINNING = 8
+#: Cells between location and numbers from which a row without a second line has its best line there.
+_GAP = 16
 #: The cell of a column that says nothing of a row, and its role.
 _NONE = ("·", "faint")
 _NOT_SENT = ("", "")
@@ -171,8 +173,9 @@ def header(plan: Layout, marks: Iterable[tuple[str, str]] = ()) -> Line:
     return tuple(parts)
 
 
-def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> Line:
-    """One row. The selected one has a mark, so that it is visible without colour."""
+def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool, whole: bool = True) -> Line:
+    """One row. The selected one has a mark, so that it is visible without colour. ``whole``: there is no
+    second line with its best one."""
     out = not row.returned
     tone = "dim" if out else ""
     trace = view.trace
@@ -182,7 +185,7 @@ def hit(view: View, row: Row, plan: Layout, marker: Marker, selected: bool) -> L
     if plan.delta:
         parts.append(_delta(view, row))
     parts.append(Span(fmt.left(_marks(row) if plan.delta else f" {_marks(row)}", plan.marks), "warn"))
-    parts.extend(fit(_where(view, row, plan, out), plan.path))
+    parts.extend(fit(_where(view, row, plan, marker if whole else None), plan.path))
     if plan.text:
         parts.extend((Span("  "), *fit(best_line(view, row, marker, plan.text), plan.text)))
     decides = "order" if trace.of_kind("order") else "final"
@@ -216,15 +219,18 @@ def _delta(view: View, row: Row) -> Span:
     return Span(" " + fmt.left(text, 4), role)
 
 
-def _where(view: View, row: Row, plan: Layout, out: bool) -> Line:
-    """The location of a row. A chunk within one line may be a part of it: where the other columns do not tell
-    such parts apart, and there is room, with how it begins."""
-    where = path_spans(row, plan.path, out)
+def _where(view: View, row: Row, plan: Layout, marker: Marker | None) -> Line:
+    """The location of a row; where there is no column for its best line, and room, with how a chunk within
+    one line begins (the other columns do not tell parts of one line apart), or with a ``marker`` with the
+    best line."""
+    where = path_spans(row, plan.path, not row.returned)
     room = plan.path - width(where) - 1
-    found = view.candidate(row.chunk_id) if row.start_line == row.end_line else None
-    if plan.text or found is None or room < _BEGINNING:
-        return where
-    return (*where, Span(f" {fmt.crop(fmt.inert(found.text.strip()[: room + 1]), room)}", "faint"))
+    found = view.candidate(row.chunk_id) if not plan.text else None
+    if found is not None and row.start_line == row.end_line and room >= _BEGINNING:
+        return (*where, Span(f" {fmt.crop(fmt.inert(found.text.strip()[: room + 1]), room)}", "faint"))
+    if found is not None and marker is not None and room > _GAP:
+        return (*where, Span("  "), *fit(best_line(view, row, marker, room - 1), room - 1))
+    return where
 
 
 def path_spans(row: Row, room: int, out: bool = False) -> Line:
