@@ -236,15 +236,16 @@ async def test_starts_and_stops_of_the_watcher_take_one_row(
         settings, before = screen.search.service.settings, len(screen.presenter.state.events)
         log = EventLog(settings.data_dir / EVENTS_FILE)
 
-        async def add(*events: tuple[EventKind, str]) -> None:
-            for kind, text in events:
+        async def add(*events: str) -> None:
+            for text in events:
+                kind: EventKind = "watch" if text.startswith("Watching") else "search-failed"
                 log.add(kind, text, agent=settings.agent, workspace=str(settings.workspace))
             many = len(screen.presenter.state.events) + len(events)
             await until(pilot, lambda: len(screen.presenter.state.events) == many)
             await settled(pilot)
 
-        sessions = [("watch", "Watching for changes."), ("watch", "Watching stopped.")] * 3
-        await add(*sessions, ("search-failed", "A search failed."), ("watch", "Watching for changes."))
+        started, stopped = "Watching for changes.", "Watching stopped."
+        await add(*(started, stopped) * 3, "A search failed.", started)
         rows = screen.events.text.splitlines()
         assert "watch  Watching for changes." in rows[0], "alone"
         assert "A search failed." in rows[1] and "watch ×6  Watching stopped." in rows[2]
@@ -254,7 +255,7 @@ async def test_starts_and_stops_of_the_watcher_take_one_row(
         drawn = screen.detail.text
         assert drawn.count("Watching for changes.") == drawn.count("Watching stopped.") == 3
         await press(pilot, "k", "k")
-        await add(("watch", "Watching stopped."))
+        await add(stopped)
         assert "watch ×2  Watching stopped." in screen.events.text
         assert screen.events.cursor == 0 and "Watching stopped." in screen.detail.text
         log.close()

@@ -337,7 +337,7 @@ def test_a_step_of_a_knob_says_how_long_the_ranking_took_and_not_the_search_befo
     activity = Activity(phase="ready")
     assert "answered in" in texts([status.status(view, activity, 120)])
     tuned = state.tuned(view, view.knobs.set({"min_score": 0.0}))
-    assert tuned.trace is not None and tuned.pool is view.pool
+    assert tuned.trace is not None and tuned.pool is not None and tuned.pool is view.pool
     drawn = texts([status.status(tuned, activity, 120)])
     assert f"ranked again in {fmt.milliseconds(tuned.trace.milliseconds)}" in drawn and "vector" not in drawn
     last = " ".join(texts(answer.last_query(tuned, 40, 60)).split())

@@ -43,7 +43,7 @@ class View:
     answer to the same query before. ``backend`` answers; ``scoring``: rerank scores of the shown rows are on
     their way; ``again``: their pool was shown before, ranked otherwise. ``settings`` decide how an answer of
     the built-in index is ranked when another backend is configured (None: as any), and which values stay with
-    another profile (None: none). ``session_key``, of the session that asks, decides scope and citations."""
+    another profile (None: none). ``session_key`` ("": a direct chat) decides about scope and citations."""
 
     defaults: Knobs
     knobs: Knobs
@@ -229,9 +229,8 @@ def tuned(view: View, knobs: Knobs) -> View:
         return replace(view, pending=True)
     if view.pool.query != view.query or view.error:
         return view
-    return _with_baseline(
-        replace(view, trace=ranked(view, view.pool, knobs), pending=False, again=True), None
-    )
+    trace = ranked(view, view.pool, knobs)
+    return _with_baseline(replace(view, trace=trace, pending=False, again=True), None)
 
 
 def needs_retrieval(view: View) -> bool:
@@ -339,8 +338,7 @@ def of_profile(view: View, name: str) -> Knobs:
 
 def nudged(knobs: Knobs, name: str, direction: int, large: bool = False) -> Knobs:
     """One key press on one knob that is not the profile. The weights stay complements."""
-    value = KNOBS[name].nudge(getattr(knobs, name), direction, large)
-    return knobs.set({name: value})
+    return knobs.set({name: KNOBS[name].nudge(getattr(knobs, name), direction, large)})
 
 
 def reset(knobs: Knobs, defaults: Knobs, name: str) -> Knobs:
