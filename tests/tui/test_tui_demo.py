@@ -191,7 +191,7 @@ async def test_a_lesson_opens_on_the_row_that_it_lost_and_every_one_shows_hits_o
         assert len(marked) == (2 if size == LARGE else 1) and screen.hits.scroll_offset.y == 0
         answers = screen.waterfall.text.splitlines()[0] if size == SMALL else marked[1]
         assert "bank box 418" in answers, "the first screen shows what the agent does not get"
-        assert size == SMALL or "▸ - Backup of the" in screen.preview.text, (
+        assert size == SMALL or "▸┊ - Backup of the" in screen.preview.text, (
             "and the pane beside it marks the same line"
         )
         assert "sent" not in seen[0] and "†" not in "".join(seen), "the first lesson is about decay alone"

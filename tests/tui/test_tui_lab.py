@@ -453,10 +453,12 @@ async def test_the_frame_of_a_note_says_what_the_mark_of_a_line_in_sight_means(t
 
 
 async def test_each_best_line_is_shown_once_where_only_what_is_returned_has_two_lines(tmp_path: Path) -> None:
-    app = world.workbench(tmp_path, initial_query="which vlan does the router use")
+    app = world.workbench(tmp_path, initial_query="how long did the last restore drill take")
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
         rows = lab(app).hits.text.splitlines()
-        returned = next(at for at, row in enumerate(rows) if "MEMORY.md:1-25" in row)
-        assert "Edge router" in rows[returned + 1] and "Edge" not in rows[returned]
-        assert any("MEMORY.md:20-41  - VLAN 110" in row for row in rows), "it is not returned"
+        returned = next(at for at, row in enumerate(rows) if "memory/2025-09-05.md:1-13" in row)
+        assert "number one" in rows[returned + 1] and "drill" not in rows[returned]
+        others = {("03-05.md:1-29", "The res"), ("12-05.md:1-17", "Restore"), ("MEMORY.md:20-41", "- Rest")}
+        begins = {row.index(text) for row in rows for name, text in others if f"{name} " in row}
+        assert len(begins) == 1, "that of each one that is not returned, below one another"

@@ -93,7 +93,7 @@ def test_a_row_without_a_second_line_has_its_best_one_behind_a_short_location() 
         plan = hits.layout(view, "scores", cells)
         room = plan.path - len("memory/2026-09-15.md:10-12  ")
         shown = "router" in spans.text_of(hits.hit(view, short, plan, marker, False))
-        assert shown == (room >= 16 or bool(plan.text)), cells
+        assert shown == (room >= 14 or bool(plan.text)), cells
 
 
 def test_columns_join_with_the_stages_that_ran() -> None:

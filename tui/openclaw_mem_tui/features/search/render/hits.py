@@ -20,8 +20,8 @@ _MIN_PATH = 14
 _NAME = 26
 _ROOMY_TEXT = 30
 _BEGINNING = 8
-#: Cells between location and numbers from which a row without a second line has its best line there.
-_GAP = 16
+#: Cells behind a location of at most ``_NAME`` from which a row without a second line has its best one there.
+_GAP = 14
 #: The cell of a column that says nothing of a row, and its role.
 _NONE = ("·", "faint")
 _NOT_SENT = ("", "")
@@ -228,8 +228,9 @@ def _where(view: View, row: Row, plan: Layout, marker: Marker | None) -> Line:
     found = view.candidate(row.chunk_id) if not plan.text else None
     if found is not None and row.start_line == row.end_line and room >= _BEGINNING:
         return (*where, Span(f" {fmt.crop(fmt.inert(found.text.strip()[: room + 1]), room)}", "faint"))
-    if found is not None and marker is not None and room > _GAP:
-        return (*where, Span("  "), *fit(best_line(view, row, marker, room - 1), room - 1))
+    blank = " " * (_NAME + 2 - width(where))  # the lines begin below one another
+    if found is not None and marker is not None and blank[1:] and (left := room - len(blank) + 1) >= _GAP:
+        return (*where, Span(blank), *fit(best_line(view, row, marker, left), left))
     return where
 
 
