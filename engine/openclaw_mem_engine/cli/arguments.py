@@ -114,7 +114,8 @@ get: print a note, or some lines of it
 tool: call one of the agent's memory tools as the agent does
   $ tool memory_search '{"query": "vpn certificate"}'
   $ tool memory_get '{"path": "MEMORY.md", "from": 3, "lines": 10}'
-  It prints the answer that the agent gets, as JSON, with citations and scope.
+  It prints the tool's answer as JSON, with citations and scope, by the configured profile and provider.
+  A remote provider may get the query and new notes, and bill it.
   name:NAME             memory_search, memory_get, memory_recall; memory_store and memory_forget write
   parameters:JSON? ={}  its parameters; - is stdin
   --session-key KEY     decides citations and scope (default: a direct chat)
@@ -155,9 +156,9 @@ index: sync the index with the notes on disk
 watch: keep the index up to date until Ctrl-C
   $ watch
   $ watch --json >> sync.jsonl
-  Prints a line only when something happens. It syncs sync.debounce_ms after the last change, even if
-  sync.watch is off, and every sync.interval_minutes. The end of a conversation is indexed after
-  sync.session_quiet_s without a message.
+  A remote provider gets new notes, and may bill it. Prints a line only when something happens. It syncs
+  sync.debounce_ms after the last change, even if sync.watch is off, and every sync.interval_minutes. The
+  end of a conversation is indexed after sync.session_quiet_s without a message.
 
 doctor: check the index for damage and problems; --fix repairs it
   $ doctor
@@ -220,8 +221,8 @@ flush: ask a model what to keep from a conversation, and append it
   $ flush --session main --dry-run
   $ flush --session main
   The answer goes to the daily log at once. This is what OpenClaw does before it compacts a
-  conversation, with its threshold and prompts. The chat model is that of flush.provider and
-  flush.model. Nothing is overwritten; `openclaw-mem undo` undoes it.
+  conversation, with its threshold and prompts. The chat model, which gets the conversation, is that of
+  flush.provider and flush.model. Nothing is overwritten; `openclaw-mem undo` undoes it.
   --session
   --dry-run  show the decision and what would be sent; send and write nothing
   --force    flush regardless of tokens and earlier flushes
@@ -229,8 +230,8 @@ flush: ask a model what to keep from a conversation, and append it
 snapshot: save the last messages of a conversation as a note
   $ snapshot --session main --dry-run
   OpenClaw does this on /new and /reset. Commands, tool calls and errors are not kept. The note is
-  memory/DATE-NAME.md. The chat model of flush.model chooses the name; without one, the name is the time.
-  It is written at once. An existing note is never replaced.
+  memory/DATE-NAME.md. The chat model of flush.model gets their beginning and chooses the name; without
+  one, the name is the time. It is written at once. An existing note is never replaced.
   --session
   --dry-run
 
@@ -239,7 +240,8 @@ prompt: show what a system prompt gets from memory, with tokens
   $ prompt --session-type group --citations off
   $ prompt --query "vpn certificate"
   It prints the text, the files with the line at which they are cut, missing files, and the logs of today
-  and yesterday. With --query it also shows what a search saves compared with whole files.
+  and yesterday. With --query it also shows what a search saves compared with whole files; a remote
+  provider may then get the query and new notes, and bill it.
   --session-type {main,group,subagent,cron} =main  whose prompt (default: main, a direct chat)
   --citations {auto,on,off}  whether results name their source (default: as configured)
   --query Q                  search this, and compare with reading whole files
