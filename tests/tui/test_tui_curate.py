@@ -257,6 +257,12 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
         assert "a accept" in (keys := shown(screen, KeyBar)) and "X reject" in keys
 
 
+async def test_what_cannot_be_measured_is_not_said_to_be(tmp_path: Path) -> None:
+    async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
+        await press(pilot, "E")
+        assert "not measured: no recorded searches" in shown(screen, "#status")
+
+
 async def test_z_takes_back_the_last_step_whichever_it_was(tmp_path: Path) -> None:
     twice = TWICE + "- buy the blue paint\n- Buy the blue paint.\n"
     async with opened(of_notes(tmp_path, {"MEMORY.md": twice})) as (pilot, screen):

@@ -200,7 +200,7 @@ async def test_a_provider_that_refuses_is_shown_with_reason_and_next_try(remote:
             await press(pilot, "escape", "slash", "x", "enter")
             notes = lab(app).notes.text
             assert "openai embeddings failed: 401" in notes and "BM25 only since" in notes
-            assert "retry from" in notes and "BM25 only" not in lab(app).status_line.text, "once"
+            assert "retry\xa0from" in notes and "BM25 only" not in lab(app).status_line.text, "once"
             server.forever = None
             remote.clock.forward(3600)
             await press(pilot, "2", "r")

@@ -16,7 +16,9 @@ from openclaw_mem_engine.api import IndexDamaged
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.memory import Memory
 from openclaw_mem_tui.app import Workbench
+from openclaw_mem_tui.features.index.render import summary
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
+from openclaw_mem_tui.render.spans import text_of
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
@@ -118,3 +120,12 @@ async def test_what_is_said_while_a_sync_runs_is_shown_after_it(
         assert controller.state.said == "continued: the query"
         await controller.sync(Job(), quietly=True)
         assert controller.state.said == "continued: the query", "a sync without news leaves what was said"
+
+
+def test_a_repair_without_readable_embeddings_says_that_all_texts_are_embedded() -> None:
+    def said(readable: tuple[int, int], hosts: tuple[str, ...] = ()) -> str:
+        return " ".join(" ".join(map(text_of, summary.repair_plan((), readable, hosts, 100))).split())
+
+    none = "None of its embeddings can be read. All texts are embedded on this machine, free of charge."
+    assert said((0, 31)).endswith(none)
+    assert said((3, 31), ("api.x.com",)).endswith(" are kept. Texts without one are sent to api.x.com.")

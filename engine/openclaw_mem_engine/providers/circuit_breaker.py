@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 FIRST_WAIT_S = 5.0
 LONGEST_WAIT_S = 300.0
 JITTER = 0.2
-#: A good answer is stored when something changes, otherwise at most this often, in seconds; and a provider
-#: whose vectors have another length than those of the index is asked at most this often.
+#: Seconds between two questions to a provider whose vectors have another length than those of the index.
 REMEMBER_OK_S = 60.0
 
 #: Refusals of what was sent: a text that is too long says nothing about others.
@@ -259,13 +258,15 @@ class GuardedEmbedder(DelegatingEmbedder["Embedder"]):
         return health.last_ok is not None and 0 <= self._records.now() - health.last_ok < REMEMBER_OK_S
 
     def _succeeded(self, ms: float | None, dims: int | None = None) -> None:
-        """Store a good answer; ``ms`` is None where the time says nothing about that of a query, ``dims``
-        where the length of its vectors is remembered already."""
+        """Store a good answer: the first in each minute of the clock, which is what is shown, and one that
+        changes something. ``ms`` is None where the time says nothing about that of a query, ``dims`` where
+        the length of its vectors is remembered already."""
         with self._lock:
             health, now = self._recorded(), self._records.now()
             dims = dims or health.dims
             known = dims == health.dims and (health.last_ms is not None or ms is None)
-            if self._is_recent(health) and known and not health.failures:
+            is_new = health.last_ok is None or now // 60 != health.last_ok // 60
+            if not is_new and known and not health.failures:
                 return
             if health.failures:
                 self._changes += 1

@@ -92,7 +92,7 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
         (short,),
     ):
         end = line(*parted(*shown), " ")
-        if width(start) + width(end) < cells:
+        if width(start) + width(end) + 4 * bool(title) < cells:  # the title is not part of what follows
             break
     return spread(start, end, cells)
 
@@ -210,7 +210,7 @@ def fallback(pool: Pool, cells: int) -> list[Line]:
     retry = ""
     if used.next_retry is not None:
         at = fmt.clock(used.next_retry, pool.now, True)
-        retry = f", retry from {at}" if used.next_retry > pool.now else ", retry with the next search"
+        retry = f", retry\xa0from\xa0{at}" if used.next_retry > pool.now else ", retry with the next search"
     end = line(
         (" · ", "faint"),
         (fmt.inert(used.instead), "strong"),

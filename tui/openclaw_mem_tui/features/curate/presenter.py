@@ -159,7 +159,8 @@ class CuratePresenter(Presenter[CurateState]):
         if self.state.material is material:
             self.update(effects={**self.state.effects, edits: found})
             if again:
-                self.say("measured again")
+                known = not isinstance(found, str) and found.queries
+                self.say("measured again" if known else found if isinstance(found, str) else found.sentence)
 
     def propose(self, candidate: NoteCandidate, after: str) -> NoteCandidate:
         """Replace the last text that a candidate writes by one that was edited by hand."""

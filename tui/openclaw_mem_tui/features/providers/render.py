@@ -182,8 +182,8 @@ def detail(
         say("vectors", embedded)
     else:
         when = "" if link.state != "failed" else ", once it answers"
-        rest = f"; `{reach('sync', 'search')}` embeds the rest{when}, but for text that the model cannot read"
-        say("vectors", (embedded, "warn"), *keyed(rest))
+        rest = "the rest, but for text that the model cannot read" if link.vectors else "them"
+        say("vectors", (embedded, "warn"), *keyed(f"; `{reach('sync', 'search')}` embeds {rest}{when}"))
     if link.last_ok is not None:
         say("last used", fmt.clock(link.last_ok, chain.at))  # one in a minute is recorded
     if link.role == "primary":
@@ -238,7 +238,7 @@ def _when(link: ProviderState, chain: ChainState) -> list[tuple[str, str]]:
     elif link.next_retry <= chain.at:
         retry = "; retry with the next search"
     else:
-        retry = f"; retry from {fmt.clock(link.next_retry, chain.at, True)}"
+        retry = f"; retry\xa0from\xa0{fmt.clock(link.next_retry, chain.at, True)}"
     return [(since, ""), (retry, "dim")]
 
 

@@ -147,10 +147,13 @@ def _placed(
     within = (moment for moment in moments if start <= moment.at <= end)
     for moment in sorted(within, key=weight, reverse=True):
         column = _column(moment, start, end, width)
-        if (other := drawn.get(column)) is not None:
-            column += 1 if moment.at >= other.at else -1
-        if 0 <= column < width and (moment is selected or column not in drawn):
-            drawn[column] = moment
+        other = drawn.get(column, moment)
+        to = 1 if moment.at >= other.at else -1
+        free = (at for at in (column, column + to, column + 2 * to, column - to) if 0 <= at < width)
+        if (
+            at := next((at for at in free if at not in drawn), column if moment is selected else None)
+        ) is not None:
+            drawn[at] = moment
     return sorted(drawn.items())
 
 

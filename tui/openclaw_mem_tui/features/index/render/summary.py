@@ -280,9 +280,10 @@ def repair_plan(
         kept = "Its embeddings are kept as far as they can be read; how many is not known."
     elif not count:
         kept = "None of its embeddings can be read."
-    rest = "Texts without one are embedded on this machine, free of charge."
+    texts = "All texts" if readable is not None and not count else "Texts without one"
+    rest = f"{texts} are embedded on this machine, free of charge."
     if hosts:
-        rest = f"Texts without one are sent to {', '.join(map(fmt.inert, hosts))}."
+        rest = f"{texts} are sent to {', '.join(map(fmt.inert, hosts))}."
     elif whole:
         rest = ""
     return [*made, *wrapped(line(fmt.join((kept, rest), " ")), cells)]
@@ -299,7 +300,7 @@ def rebuild_plan(plan: Plan, cells: int) -> list[Line]:
     files, chunks = fmt.count(plan.files, "file"), fmt.count(plan.chunks, "chunk")
     made = wrapped(line(f"{files} are read again, and a new index is built from {chunks}."), cells)
     if plan.rebuild and plan.rebuild != "asked for":
-        made += wrapped(line(("because ", "dim"), fmt.inert(plan.rebuild)), cells)
+        made += wrapped(line(("Reason: ", "dim"), fmt.inert(plan.rebuild)), cells)
     note = "Searches keep using the old index until the new one is ready. "
     note += f"While it is built, `{key('leave')}` stops it."
     made += [*wrapped(keyed(note), cells), ()]
