@@ -133,14 +133,15 @@ def load_extension(connection: apsw.Connection) -> str:
     return ""
 
 
-def become_wal(connection: apsw.Connection) -> None:
-    """While one process makes a new file WAL, SQLite refuses another at once, without waiting."""
+def set_pragma(connection: apsw.Connection, name: str, value: str | int) -> None:
+    """The first pragma of a connection, and the one that makes a file WAL: while another process begins the
+    file, SQLite refuses these at once, without waiting."""
     import apsw
 
     until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while True:
         try:
-            connection.pragma("journal_mode", "wal")
+            connection.pragma(name, value)
             return
         except apsw.BusyError:
             if time.monotonic() > until:

@@ -25,10 +25,10 @@ from openclaw_mem_engine.state import is_full
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.connections import (
     APPLICATION_ID,
-    become_wal,
     connect_read_only,
     load_extension,
     refuse_foreign,
+    set_pragma,
 )
 from openclaw_mem_engine.stores.sqlite.files import (
     access,
@@ -199,15 +199,14 @@ class Database:
                     connection.pragma("page_size", self._page_bytes)
                 # In one step: what a kill or a full disk leaves without the id is not known as ours. And
                 # before the write-ahead log: the id has to be in the file itself, read without SQLite.
-                try:
-                    with connection:
-                        if self._page_bytes is not None:
-                            connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
-                        connection.pragma("application_id", application_id)
-                except apsw.BusyError:  # another process begins the file at this moment: wait until it has
-                    connection.execute("BEGIN IMMEDIATE; COMMIT")
+                # Locked before it is read: of two processes that begin the file, one waits for the other.
+                connection.execute("BEGIN IMMEDIATE")
+                if self._page_bytes is not None:
+                    connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
+                connection.pragma("application_id", application_id)
+                connection.execute("COMMIT")
             # WAL: readers never wait. NORMAL: a power cut may lose the last commits, never consistency.
-            become_wal(connection)
+            set_pragma(connection, "journal_mode", "wal")
             connection.pragma("synchronous", "normal")
             connection.pragma("secure_delete", True)  # else text of deleted notes stays in free pages
             connection.pragma("wal_autocheckpoint", _LOG_BYTES // rows(connection, "PRAGMA page_size")[0][0])
@@ -240,7 +239,7 @@ class Database:
         connection = connect_read_only(self.path) if self.read_only else apsw.Connection(str(self.path))
         with _closed_on_error(connection):
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-            connection.pragma("cache_size", -32_000)  # no mmap: a file that others cut would end the process
+            set_pragma(connection, "cache_size", -32_000)  # no mmap: a file that others cut ends the process
         if self._wanted:
             self.extension_error = load_extension(connection)
             self.extension = self._wanted = not self.extension_error
