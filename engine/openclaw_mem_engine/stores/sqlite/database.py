@@ -198,13 +198,18 @@ class Database:
                 if self._page_bytes is not None:
                     connection.pragma("page_size", self._page_bytes)
                 # In one step: what a kill or a full disk leaves without the id is not known as ours. And
-                # before the write-ahead log: the id has to be in the file itself, read without SQLite.
-                # Locked before it is read: of two processes that begin the file, one waits for the other.
-                connection.execute("BEGIN IMMEDIATE")
-                if self._page_bytes is not None:
-                    connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
-                connection.pragma("application_id", application_id)
-                connection.execute("COMMIT")
+                # before the write-ahead log: the id has to be in the file itself, read without SQLite. Of
+                # several that begin the file none waits with a lock, which the others would wait for.
+                connection.set_busy_timeout(0)
+                try:
+                    with connection:
+                        if self._page_bytes is not None:
+                            connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
+                        connection.pragma("application_id", application_id)
+                except apsw.BusyError:
+                    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+                    connection.execute("BEGIN IMMEDIATE; COMMIT")
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             # WAL: readers never wait. NORMAL: a power cut may lose the last commits, never consistency.
             set_pragma(connection, "journal_mode", "wal")
             connection.pragma("synchronous", "normal")
