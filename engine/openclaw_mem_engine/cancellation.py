@@ -101,6 +101,18 @@ def until(cancel: CancelToken | None, seconds: float | None) -> LinkedToken:
     return LinkedToken(cancel, lambda: deadline.is_over)
 
 
+def retried(call: Callable[[], _T], error: type[Exception], seconds: float) -> _T:
+    """What ``call`` returns, called again while it raises ``error``, which is raised after so long."""
+    deadline = Deadline(seconds)
+    while True:
+        try:
+            return call()
+        except error:
+            if deadline.is_over:
+                raise
+            time.sleep(0.01)
+
+
 def awaited(call: Callable[[], _T], stop: Callable[[], None], seconds: float | None = None) -> _T:
     """What ``call`` returns or raises: for calls that nothing can interrupt. It runs in a thread of its own,
     which is left to itself when ``stop``, called regularly, raises, or after ``seconds`` (TimeoutError)."""

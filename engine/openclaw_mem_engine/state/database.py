@@ -10,25 +10,23 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import date, datetime
 from errno import EACCES
+from functools import partial
 from pathlib import Path
 from stat import S_ISLNK
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
 
-from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
+from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, retried
 from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_engine.errors import disk_full
 from openclaw_mem_engine.model import Note, utf8
 from openclaw_mem_engine.state import is_full, private_folder
-
-_POLL_S = 0.01
 
 TroubleKind: TypeAlias = Literal["damaged", "newer", "foreign", "locked", "full", "out-of-reach"]
 #: What is bound to a statement, and what comes back.
@@ -189,15 +187,8 @@ class StateDatabase:
             with suppress(OSError):
                 if path.stat().st_mode & 0o077:
                     path.chmod(0o600)
-        until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
-        while True:
-            try:
-                return self._connected(path)
-            except apsw.BusyError:
-                # While a new file becomes WAL, SQLite refuses a second process at once, without waiting.
-                if time.monotonic() >= until:
-                    raise
-                time.sleep(_POLL_S)
+        # While a new file becomes WAL, SQLite refuses a second process at once, without waiting.
+        return retried(partial(self._connected, path), apsw.BusyError, BUSY_TIMEOUT_MS / 1000)
 
     def _connected(self, path: Path) -> apsw.Connection:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)

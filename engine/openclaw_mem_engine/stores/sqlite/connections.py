@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS
+from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, retried
 from openclaw_mem_engine.errors import IndexUnavailable
 from openclaw_mem_engine.stores.sqlite.files import (
     access,
@@ -138,15 +138,31 @@ def set_pragma(connection: apsw.Connection, name: str, value: str | int) -> None
     file, SQLite refuses these at once, without waiting."""
     import apsw
 
-    until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
-    while True:
-        try:
-            connection.pragma(name, value)
-            return
-        except apsw.BusyError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.01)
+    retried(partial(connection.pragma, name, value), apsw.BusyError, BUSY_TIMEOUT_MS / 1000)
+
+
+def begin_file(connection: apsw.Connection, application_id: int, page_bytes: int | None) -> None:
+    """Make a new file one of ours, unless another process just begins it: then wait until it has.
+
+    In one step: what a kill or a full disk leaves without the id is not known as ours. And before the
+    write-ahead log: the id has to be in the file itself, read without SQLite. None of several that begin the
+    file waits with a lock, which the others would wait for."""
+    import apsw
+
+    if page_bytes is not None:
+        connection.pragma("page_size", page_bytes)
+    connection.set_busy_timeout(0)
+    try:
+        with connection:
+            if page_bytes is not None:
+                connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
+            connection.pragma("application_id", application_id)
+        return
+    except apsw.BusyError:
+        pass
+    finally:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    connection.execute("BEGIN IMMEDIATE; COMMIT")
 
 
 @contextmanager

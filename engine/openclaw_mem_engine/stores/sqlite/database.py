@@ -25,6 +25,7 @@ from openclaw_mem_engine.state import is_full
 from openclaw_mem_engine.state.database import immediate
 from openclaw_mem_engine.stores.sqlite.connections import (
     APPLICATION_ID,
+    begin_file,
     connect_read_only,
     load_extension,
     refuse_foreign,
@@ -195,21 +196,7 @@ class Database:
         connection = self._connect()
         with _closed_on_error(connection):
             while connection.pragma("application_id") != application_id:
-                if self._page_bytes is not None:
-                    connection.pragma("page_size", self._page_bytes)
-                # In one step: what a kill or a full disk leaves without the id is not known as ours. And
-                # before the write-ahead log: the id has to be in the file itself, read without SQLite. Of
-                # several that begin the file none waits with a lock, which the others would wait for.
-                connection.set_busy_timeout(0)
-                try:
-                    with connection:
-                        if self._page_bytes is not None:
-                            connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
-                        connection.pragma("application_id", application_id)
-                except apsw.BusyError:
-                    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-                    connection.execute("BEGIN IMMEDIATE; COMMIT")
-            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+                begin_file(connection, application_id, self._page_bytes)
             # WAL: readers never wait. NORMAL: a power cut may lose the last commits, never consistency.
             set_pragma(connection, "journal_mode", "wal")
             connection.pragma("synchronous", "normal")

@@ -158,9 +158,12 @@ class CuratePresenter(Presenter[CurateState]):
                 self.update(measuring=())
         if self.state.material is material:
             self.update(effects={**self.state.effects, edits: found})
-            if again:
-                known = not isinstance(found, str) and found.queries
-                self.say("measured again" if known else found if isinstance(found, str) else found.sentence)
+            if not again:
+                return
+            if isinstance(found, str):
+                self.say(found)
+            else:
+                self.say("measured again" if found.queries else found.sentence)
 
     def propose(self, candidate: NoteCandidate, after: str) -> NoteCandidate:
         """Replace the last text that a candidate writes by one that was edited by hand."""

@@ -30,9 +30,16 @@ def title(session: Session | None, of_event: bool) -> str:
 
 
 def chart(
-    state: TimelineState, moment: Moment | None, session: Session | None, rows: int, cells: int
+    state: TimelineState,
+    moment: Moment | None,
+    session: Session | None,
+    rows: int,
+    cells: int,
+    *,
+    named: bool,
 ) -> list[Line]:
-    """The token curve against the flush threshold, the events below it, and the ends of the axis."""
+    """The token curve against the flush threshold, the events below it, and the ends of the axis; ``named``:
+    with a legend of the events."""
     start, end = window(state, moment, session)
     gutter, width = _gutter(cells), _width(cells)
     made: list[Line] = []
@@ -42,11 +49,12 @@ def chart(
         none = "This event has no session." if moment is not None else "No session is selected."
         text = "This session has no responses." if session is not None else none
         made = [line((f"{' ' * gutter}{fmt.crop(text, width)}", "dim")), *[()] * (rows - 1)]
-    made.append((Span(" " * gutter), *_marks(_placed(state, moment, session, cells), moment)))
+    placed = _placed(state, moment, session, cells)
+    made.append((Span(" " * gutter), *_marks(placed, moment)))
     form = "%m-%d %H:%M" if width < 50 else "%Y-%m-%d %H:%M"
     ends = [time.strftime(form, time.localtime(at)) for at in (start, end)]
     made.append(spread([Span(f"{' ' * gutter}{ends[0]}", "faint")], [Span(f"{ends[1]} ", "faint")], cells))
-    return made
+    return [*made, _legend([one for _, one in placed], cells)] if named else made
 
 
 def _gutter(cells: int) -> int:
@@ -149,11 +157,10 @@ def _placed(
         column = _column(moment, start, end, width)
         other = drawn.get(column, moment)
         to = 1 if moment.at >= other.at else -1
-        free = (at for at in (column, column + to, column + 2 * to, column - to) if 0 <= at < width)
-        if (
-            at := next((at for at in free if at not in drawn), column if moment is selected else None)
-        ) is not None:
-            drawn[at] = moment
+        places = (at for at in (column, column + to, column + 2 * to, column - to) if 0 <= at < width)
+        free = [at for at in places if at not in drawn]
+        if free or moment is selected:
+            drawn[free[0] if free else column] = moment
     return sorted(drawn.items())
 
 
@@ -167,10 +174,10 @@ def _marks(drawn: Sequence[tuple[int, Moment]], selected: Moment | None) -> list
     return spans
 
 
-def legend(state: TimelineState, moment: Moment | None, session: Session | None, cells: int) -> Line:
-    """The marks that the chart has, each with its word, in the order of their first events; as many as there
-    is room for."""
-    marks = list(dict.fromkeys(mark_of(one) for _, one in _placed(state, moment, session, cells)))
+def _legend(drawn: Sequence[Moment], cells: int) -> Line:
+    """The marks of the events, each with its word, in the order of the first ones; as many as there is room
+    for."""
+    marks = list(dict.fromkeys(map(mark_of, drawn)))
     wide = sum(fmt.width_of(f"{mark} {words}  ") for mark, words, _ in marks)
     gap, made, used = "  " if wide <= cells else " ", [Span(" ")], 1
     for mark, words, role in marks:

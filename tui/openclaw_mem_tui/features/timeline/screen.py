@@ -148,13 +148,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
             kind, drawer = "file", partial(details.day_detail, state, self.days.selected)
         if not self.show_detail(shown, kind, drawer):
             return
-        words = [partial(charts.legend, state, moment, session)] * named
-        chart.show(
-            lambda cells: [
-                *charts.chart(state, moment, session, rows, cells),
-                *(draw(cells) for draw in words),
-            ]
-        )
+        chart.show(partial(charts.chart, state, moment, session, rows, named=named))
         limit = session.flush_threshold if session is not None else 0
         line = (
             f"[$warning]┄[/] flush threshold {render.thousands(limit)}" if limit > 0 and not self.low else ""

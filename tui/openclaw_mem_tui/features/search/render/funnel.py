@@ -33,7 +33,7 @@ def funnel(view: View, cells: int, baseline: bool = True) -> Line:
     # All that the other numbers imply is left out before what distinguishes the baseline, but no stage is.
     tried = [(end, less) for end in ends or [()] for less in range(3)]
     for end, less in (*tried, *((end, 3) for end in (*ends, ()))):
-        parts = _parts(trace, less, told=_tells_uncut(view))
+        parts = _parts(trace, less, said=_says_uncut(view))
         if width(parts) + width(end) <= cells - 3:
             break
     return _with_end([span._replace(role=span.role or "dim") for span in parts], end, cells)
@@ -43,7 +43,7 @@ def in_words(view: View, cells: int) -> list[Line]:
     """All stages and the whole name of the baseline, in as many lines as that takes."""
     if view.trace is None:
         return []
-    made = wrapped(line(" ", *_parts(view.trace, 0, told=_tells_uncut(view))), cells - 1, 1)
+    made = wrapped(line(" ", *_parts(view.trace, 0, said=_says_uncut(view))), cells - 1, 1)
     return [
         *made,
         *(
@@ -69,22 +69,22 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
     return spread((Span(" "), *parts), end if width(parts) + width(end) + 3 <= cells else (), cells)
 
 
-def _tells_uncut(view: View) -> bool:
+def _says_uncut(view: View) -> bool:
     """Whether the line on what a fault did says that the min score is not applied."""
     seen = compared(view) if view.pool_faults else None
     return seen is not None and bool(seen.why)
 
 
-def _parts(trace: Trace, less: int, *, told: bool) -> list[Span]:
+def _parts(trace: Trace, less: int, *, said: bool) -> list[Span]:
     """The stages in words, all lists of an expansion in one; without those that change nothing (``less`` from
     1 on), with the number of lists alone (2), and at last without what stages changed in the order, unless
-    they drop rows too (3). Why the min score is not applied is not said where that is ``told`` above."""
+    they drop rows too (3). Why the min score is not applied is left out where that is ``said`` above."""
     parts = list[Span]()
     omitted = {kind for at, kind in enumerate(("list", "score"), 2) if less >= at}
     drops = {drop.stage for drop in trace.dropped_by.values()} if less > 2 else set[str]()
     variants = [lst.key for lst in trace.lists if lst.source.role != "original"]
     for stage in trace.stages:
-        if told and stage.note:
+        if said and stage.note:
             continue
         if stage.name in variants:
             last = stage.name == variants[-1]
