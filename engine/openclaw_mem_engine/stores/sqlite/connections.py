@@ -142,27 +142,30 @@ def set_pragma(connection: apsw.Connection, name: str, value: str | int) -> None
 
 
 def begin_file(connection: apsw.Connection, application_id: int, page_bytes: int | None) -> None:
-    """Make a new file one of ours, unless another process just begins it: then wait until it has.
+    """Make a new file one of ours, unless it is already. Raises BusyError at once where another process
+    begins it: one that waited with a lock would hold up the others.
 
     In one step: what a kill or a full disk leaves without the id is not known as ours. And before the
-    write-ahead log: the id has to be in the file itself, read without SQLite. None of several that begin the
-    file waits with a lock, which the others would wait for."""
+    write-ahead log: the id has to be in the file itself, read without SQLite."""
     import apsw
 
-    if page_bytes is not None:
-        connection.pragma("page_size", page_bytes)
     connection.set_busy_timeout(0)
     try:
-        with connection:
-            if page_bytes is not None:
-                connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
-            connection.pragma("application_id", application_id)
-        return
-    except apsw.BusyError:
-        pass
+        if connection.pragma("application_id") == application_id:
+            return
+        if page_bytes is not None:
+            connection.pragma("page_size", page_bytes)
+        connection.execute("BEGIN")
+        if page_bytes is not None:
+            connection.pragma("auto_vacuum", "incremental")  # free pages can be given back
+        connection.pragma("application_id", application_id)
+        connection.execute("COMMIT")
     finally:
+        # All of it: a savepoint that is rolled back would leave the page without the id to be written.
+        with suppress(apsw.Error):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    connection.execute("BEGIN IMMEDIATE; COMMIT")
 
 
 @contextmanager

@@ -6,12 +6,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, SEARCH_STOPPED
+from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, SEARCH_STOPPED, retried
 from openclaw_mem_engine.errors import (
     Cancelled,
     IndexChanged,
@@ -195,8 +196,8 @@ class Database:
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:
         connection = self._connect()
         with _closed_on_error(connection):
-            while connection.pragma("application_id") != application_id:
-                begin_file(connection, application_id, self._page_bytes)
+            begin = partial(begin_file, connection, application_id, self._page_bytes)
+            retried(begin, apsw.BusyError, BUSY_TIMEOUT_MS / 1000)
             # WAL: readers never wait. NORMAL: a power cut may lose the last commits, never consistency.
             set_pragma(connection, "journal_mode", "wal")
             connection.pragma("synchronous", "normal")
