@@ -116,7 +116,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert "102 embeddings" in screen.query_one("#cache").text  # type: ignore[attr-defined]
         assert "vectors of static-minilm-256-int8 and BM25" in " ".join(screen.last.text.split())
         await press(pilot, "G")
-        assert "· not selected" in screen.link_pane.text
+        assert frame(screen.link_pane).startswith("not selected: where text would go")
         said = " ".join(screen.link_pane.text.split())
         assert "openai api.openai.com; needs OPENAI_API_KEY gemini " in said
         assert "ollama this machine (127.0.0.1:11434); needs no key select provider.name" in said
@@ -253,11 +253,14 @@ async def test_details_are_those_of_the_selected_row_and_others_have_a_heading(
     tmp_path: Path,
 ) -> None:
     async with opened(world.workbench(tmp_path, initial_query="heron"), LARGE) as (pilot, screen):
-        selected, _, others = screen.link_pane.text.partition("\n── 6 more ──")
-        assert frame(screen.link_pane).startswith("static · primary · 6 more")
+        selected, _, others = screen.link_pane.text.partition(
+            "\n── 6 more, not selected: where text would go ─"
+        )
+        assert frame(screen.link_pane).startswith("static · primary ")
         assert "state     ● active" in selected and "openai" not in selected and "openai" in others
         await press(pilot, "G")
         assert "openai" in screen.link_pane.text and "state" not in screen.link_pane.text
+        assert frame(screen.link_pane).startswith("not selected: where text would go")
 
 
 async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> None:
@@ -372,7 +375,6 @@ def test_each_provider_that_is_not_selected_says_where_text_would_go() -> None:
     group = [ProviderState(name, "not-selected", "not-selected", why) for name, why in reasons]
     chain = ChainState(prospects={"voyage": "api.voyageai.com; set VOYAGE_API_KEY"})
     assert [text_of(row) for row in render.detail(group, chain, 80)] == [
-        "others    · not selected; text would go to:",
         "openai    no key for OpenAI",
         "voyage    api.voyageai.com; set VOYAGE_API_KEY",
         "local     no model file",

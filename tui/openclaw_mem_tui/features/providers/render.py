@@ -39,6 +39,8 @@ _STATES = {
 _PROBING = ("◐ probing", "accent")
 #: Roles that are not shown.
 _UNNAMED = ("not-selected", "bm25")
+#: What the details of several providers are.
+_UNUSED = "not selected: where text would go"
 #: Cells of the columns.
 _NAME, _ROLE, _STATE, _INDENT = 9, 9, 14, 4
 #: The column of vectors, and from how many cells there is room for it.
@@ -124,8 +126,8 @@ def _names(group: Sequence[ProviderState]) -> str:
 
 
 def heading(group: Sequence[ProviderState], cells: int) -> Line:
-    """The name of a group above its details, which are those of another row than the selected one."""
-    text = f"── {_name(group)} "
+    """The name of the providers that are not selected, above what another row than the selected one has."""
+    text = f"── {_name(group)}, {_UNUSED} "
     return line((text + "─" * (cells - 1 - fmt.width_of(text)), "faint"))
 
 
@@ -143,7 +145,6 @@ def detail(
     say, link = details.say, group[0]
     said, role = _state(link)
     if group[1:]:
-        say("others", (said, role), ("; text would go to:", "dim"))
         for one in group:
             say(fmt.inert(one.name), fmt.message(chain.prospects.get(one.name, one.why)))
         say("select", "provider.name", (" in config.toml, or ", "dim"), "--provider", (" NAME", "dim"))
@@ -282,13 +283,12 @@ def cache(chain: ChainState, damaged: bool, cells: int) -> Line:
     return spread(parts, end, cells)
 
 
-def title(group: Sequence[ProviderState], others: Sequence[ProviderState]) -> str:
-    """Title of the pane of one provider, or of several that are not selected, and of the ``others`` below."""
+def title(group: Sequence[ProviderState]) -> str:
+    """Title of the pane of one provider, or of several that are not selected."""
     if not group or group[1:]:
-        return "not selected" if group else "provider"
+        return _UNUSED if group else "provider"
     role = group[0].role
-    below = _name(others) if others else ""
-    return fmt.join((name_of(group[0]), "" if role in _UNNAMED else role, below))
+    return fmt.join((name_of(group[0]), "" if role in _UNNAMED else role))
 
 
 def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Line:

@@ -143,9 +143,8 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         group, state = self.selected, self.presenter.state
         waits = () if group else self.waits
         damaged = self.search.activity.damage is not None
-        others = _others(group, state)
-        draw = partial(_details, group, others, state, damaged, waits)
-        self.show_detail((group, state, damaged, waits), render.title(group, others), draw)
+        draw = partial(_details, group, state, damaged, waits)
+        self.show_detail((group, state, damaged, waits), render.title(group), draw)
         self.call_after_refresh(self.mark_more)
 
     def mark_more(self) -> None:
@@ -187,25 +186,14 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
             self.run_in(partial(self.presenter.probe, self.selected[0]), "probe", exclusive=False)
 
 
-def _others(group: Sequence[ProviderState], state: ChainState) -> Sequence[ProviderState]:
-    """The providers that are not selected, where they are not the row itself."""
-    last = next(iter(render.grouped(state.links)[-1:]), ())
-    return last if last and last[0].state == "not-selected" and last != group else ()
-
-
 def _details(
-    group: Sequence[ProviderState],
-    others: Sequence[ProviderState],
-    state: ChainState,
-    damaged: bool,
-    waits: Line,
-    cells: int,
+    group: Sequence[ProviderState], state: ChainState, damaged: bool, waits: Line, cells: int
 ) -> list[Line]:
-    """All about the selected row, and under a heading where text would go with the ``others``; or what it
+    """All about the selected row, and under a heading where text would go with the others; or what it
     ``waits`` for."""
     if waits:
         return wrapped(waits, cells - 1)
-    made = render.detail(group, state, cells, damaged)
-    if not others:
+    made, unused = render.detail(group, state, cells, damaged), render.grouped(state.links)[-1:]
+    if not unused or unused[0][0].state != "not-selected" or unused[0] == group:
         return made
-    return [*made, render.heading(others, cells), *render.detail(others, state, cells, damaged)]
+    return [*made, render.heading(unused[0], cells), *render.detail(unused[0], state, cells, damaged)]
