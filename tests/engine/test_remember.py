@@ -151,12 +151,15 @@ def test_a_section_ends_at_the_next_heading(
 
 
 def test_rare_words_find_the_section(editor: NoteEditor, tmp_path: Path) -> None:
-    """Words that every section has say nothing, not even in a heading."""
+    """Words that every section has say nothing, not even in a heading, and no more do "the" and "has"; what
+    shares no word goes to the end, and the section that is there is named."""
     note = tmp_path / "ws" / "MEMORY.md"
     note.write_text("# M\n## The studio\n- the plotter\n## Lab\n- the NAS is heron\n## Home\n- the cat\n")
     assert remember(editor, "the NAS has a new disk", NOW).route.section == "Lab"
     assert remember(editor, "a cat and the plotter", NOW).route.section == "The studio"
-    assert remember(editor, "rent: 900 euro", NOW).route.section == ""
+    note.write_text("# M\n## People\n- Ada has the key\n## Home\n- the cat\n")
+    last = remember(editor, "router has 900 ports", NOW)
+    assert last.route.section == "Home" and last.edit.after.endswith("cat\n- router has 900 ports\n")
 
 
 def test_what_the_log_of_the_day_says_is_not_written_again(editor: NoteEditor) -> None:

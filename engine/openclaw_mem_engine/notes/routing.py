@@ -16,6 +16,7 @@ from typing import Any, Literal
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.notes.edit import NoteEdit, appended
 from openclaw_mem_engine.notes.editor import NoteEditor
+from openclaw_mem_engine.ranking.query_words import STOP_WORDS
 from openclaw_mem_engine.redact import credential_warning
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES
 
@@ -89,8 +90,8 @@ _SHARED = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a text goes: ``path`` of the note, ``section`` its heading ("" for the end of the note). ``kind``
-    was read from the words, ``why`` is the rule as the end of a sentence, or says that the user chose."""
+    """Where a text goes: ``path`` of the note, ``section`` the heading that it is then below ("" for none but
+    the title of the note). ``kind`` was read from the words, ``why`` is the rule as the end of a sentence, or says that the user chose."""
 
     kind: Kind
     target: Target
@@ -187,8 +188,8 @@ def _plain(line: str) -> str:
 def _into_section(text: str, item: str, kind: Kind) -> tuple[str, str]:
     """The text with ``item`` as the last line of the section that fits best, and its heading: the one named
     after the kind, else the one which shares the most words with the item, where a word counts less the more
-    sections have it, and three times in a heading; else the end of the text. A section ends at the next
-    heading; the only heading of the first level is the title of the note."""
+    sections have it, and three times in a heading; else the last one, at the end of the text. A section ends
+    at the next heading; the only heading of the first level is the title of the note."""
     lines = text.split("\n")
     heads = headings(lines)
     titles = [number for number, level, _ in heads if level == 1]
@@ -204,7 +205,7 @@ def _into_section(text: str, item: str, kind: Kind) -> tuple[str, str]:
         if score > most and titles != [number]:
             best, most = (number, end, title), score
     if best is None:
-        return appended(text, item), ""
+        return appended(text, item), next((title for at, _, title in heads[-1:] if titles != [at]), "")
     number, end, title = best
     last = max(at for at in range(number, end) if lines[at].strip())
     ending = "\r" if lines[number].endswith("\r") else ""
@@ -215,7 +216,7 @@ def _into_section(text: str, item: str, kind: Kind) -> tuple[str, str]:
 
 
 def _words(lines: Iterable[str]) -> set[str]:
-    return {word.casefold() for line in lines for word in _WORD.findall(line)}
+    return {word.casefold() for line in lines for word in _WORD.findall(line)} - STOP_WORDS
 
 
 def headings(lines: Sequence[str]) -> list[tuple[int, int, str]]:
