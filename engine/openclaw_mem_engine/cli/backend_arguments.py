@@ -41,6 +41,8 @@ BACKEND_COMMANDS = r"""
 
 qmd: search whole documents in collections, as QMD does
   $ qmd query "vpn certificate"
+  A remote provider may get queries (vsearch, query) and text without a vector (also embed), and bill it:
+  `openclaw-mem providers` names it. `qmd search` sends nothing.
 
 qmd search (qmd_search:run): search documents by words only (BM25, no model)
   $ qmd search "vpn certificate" -c notes --format json
@@ -159,6 +161,8 @@ qmd warm-up (qmd:warm_up): prepare the external program: collections, index, one
 
 memories: store and find single memories, as memory-lancedb does
   $ memories list
+  A remote provider gets the texts that are stored and searched, and may bill it: `openclaw-mem providers`
+  names it.
 
 memories list (memories:listed): list all memories, newest first
   $ memories list

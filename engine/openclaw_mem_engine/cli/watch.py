@@ -109,7 +109,8 @@ def json_line(event: FollowEvent, settings: Settings) -> str:
             ],
             "noLongerExcluded": list(event.included),
         }
-        for key in ("changed", "withoutText", "removed", "excluded", "newlyExcluded", "noLongerExcluded"):
+        lists = ("changed", "withoutText", "removed", "notIncluded", "excluded", "newlyExcluded", "noLongerExcluded")
+        for key in lists:
             listed = report[key]
             assert isinstance(listed, list)
             report |= {key: listed[:_NAMED_JSON], f"{key}Count": len(listed)}
