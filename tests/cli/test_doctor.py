@@ -233,7 +233,10 @@ def test_fix_reads_every_file_where_that_repairs(
     call("index")
     damage(world, "UPDATE files SET hash = 'x' || substr(hash, 2) WHERE path = 'MEMORY.md'")
     said = call("doctor")
-    assert "error stale-hash" in said.out and "`openclaw-mem doctor --fix` repairs 1 of them, and may embed text again." in said.out
+    assert (
+        "error stale-hash" in said.out
+        and "`openclaw-mem doctor --fix` repairs 1 of them, and may embed text again." in said.out
+    )
     said = call("doctor", "--fix")
     assert said.code == 0 and "the index was synced" in said.out and "stale-hash" not in said.out
 

@@ -152,14 +152,21 @@ def test_a_section_ends_at_the_next_heading(
 
 def test_rare_words_find_the_section(editor: NoteEditor, tmp_path: Path) -> None:
     """Words that every section has say nothing, not even in a heading, and no more do "the" and "has"; what
-    shares no word goes to the end, and the section that is there is named."""
+    shares no word with a section goes before them: below the last heading it would belong to that."""
     note = tmp_path / "ws" / "MEMORY.md"
     note.write_text("# M\n## The studio\n- the plotter\n## Lab\n- the NAS is heron\n## Home\n- the cat\n")
     assert remember(editor, "the NAS has a new disk", NOW).route.section == "Lab"
     assert remember(editor, "a cat and the plotter", NOW).route.section == "The studio"
-    note.write_text("# M\n## People\n- Ada has the key\n## Home\n- the cat\n")
-    last = remember(editor, "router has 900 ports", NOW)
-    assert last.route.section == "Home" and last.edit.after.endswith("cat\n- router has 900 ports\n")
+    sections = "## People\n- Ada has the key\n## Home\n- the cat\n"
+    for before, after in (
+        ("# M\n", "# M\n\n- router has 900 ports\n"),
+        ("# M\n\n- a\n\n", "# M\n\n- a\n- router has 900 ports\n\n"),
+        ("", "- router has 900 ports\n\n"),
+        ("---\na: b\n---\n", "---\na: b\n---\n\n- router has 900 ports\n"),
+    ):
+        note.write_text(before + sections)
+        placed = remember(editor, "router has 900 ports", NOW)
+        assert (placed.route.section, placed.edit.after) == ("", after + sections)
 
 
 def test_what_the_log_of_the_day_says_is_not_written_again(editor: NoteEditor) -> None:

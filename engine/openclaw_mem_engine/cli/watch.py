@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.sync.follow import FollowEvent, Reason
     from openclaw_mem_engine.sync.report import SyncReport
 
-#: How many paths a JSON line names of each kind; the counts are always exact.
+#: The lists of paths of a JSON line, and how many each names; the counts are always exact.
+_LISTS = (
+    "changed",
+    "withoutText",
+    "removed",
+    "notIncluded",
+    "excluded",
+    "newlyExcluded",
+    "noLongerExcluded",
+)
 _NAMED_JSON = 50
 
 
@@ -109,8 +118,7 @@ def json_line(event: FollowEvent, settings: Settings) -> str:
             ],
             "noLongerExcluded": list(event.included),
         }
-        lists = ("changed", "withoutText", "removed", "notIncluded", "excluded", "newlyExcluded", "noLongerExcluded")
-        for key in lists:
+        for key in _LISTS:
             listed = report[key]
             assert isinstance(listed, list)
             report |= {key: listed[:_NAMED_JSON], f"{key}Count": len(listed)}

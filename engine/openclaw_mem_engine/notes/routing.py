@@ -90,8 +90,9 @@ _SHARED = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a text goes: ``path`` of the note, ``section`` the heading that it is then below ("" for none but
-    the title of the note). ``kind`` was read from the words, ``why`` is the rule as the end of a sentence, or says that the user chose."""
+    """Where a text goes: ``path`` of the note, ``section`` the heading that it is then below ("" where no
+    section fits: before the first one). ``kind`` was read from the words, ``why`` is the rule as the end of a
+    sentence, or says that the user chose."""
 
     kind: Kind
     target: Target
@@ -188,31 +189,35 @@ def _plain(line: str) -> str:
 def _into_section(text: str, item: str, kind: Kind) -> tuple[str, str]:
     """The text with ``item`` as the last line of the section that fits best, and its heading: the one named
     after the kind, else the one which shares the most words with the item, where a word counts less the more
-    sections have it, and three times in a heading; else the last one, at the end of the text. A section ends
-    at the next heading; the only heading of the first level is the title of the note."""
+    sections have it, and three times in a heading; else it goes before the first section. A section ends at
+    the next heading; the only heading of the first level is the title of the note."""
     lines = text.split("\n")
     heads = headings(lines)
     titles = [number for number, level, _ in heads if level == 1]
     ends = [number for number, _, _ in heads[1:]] + [len(lines)]
-    inside = [_words(lines[head[0] : end]) for head, end in zip(heads, ends, strict=False)]
+    sections = [(*head, end) for head, end in zip(heads, ends, strict=False) if titles != [head[0]]]
+    if not sections:
+        return appended(text, item), ""
+    inside = [_words(lines[number:end]) for number, _, _, end in sections]
     spread = Counter(word for section in inside for word in section)
     words = _words([item])
-    best, most = None, _SHARED
-    for (number, _, title), end, section in zip(heads, ends, inside, strict=False):
+    # Where none fits, what is before the first one has the item.
+    number, end, best, most = -1, sections[0][0], "", _SHARED
+    for (begins, _, title, ends_at), section in zip(sections, inside, strict=True):
         named = _words([title])
         score = sum((3 if word in named else 1) / spread[word] for word in words & section)
         score += 100 * any(word.startswith(kind) for word in named)
-        if score > most and titles != [number]:
-            best, most = (number, end, title), score
-    if best is None:
-        return appended(text, item), next((title for at, _, title in heads[-1:] if titles != [at]), "")
-    number, end, title = best
-    last = max(at for at in range(number, end) if lines[at].strip())
-    ending = "\r" if lines[number].endswith("\r") else ""
-    blank = [ending] if last == number else []
+        if score > most:
+            number, end, best, most = begins, ends_at, title, score
+    written = [at for at in range(max(number, 0), end) if lines[at].strip()]
+    ending = "\r" if "\r" in lines[0] else ""
+    if not written:  # the first section begins the note
+        return "\n".join([item + ending, ending, *lines]), ""
+    last = written[-1]
     if last == len(lines) - 1:  # the note ends without an end of line
-        return appended(text, item), title
-    return "\n".join([*lines[: last + 1], *blank, item + ending, *lines[last + 1 :]]), title
+        return appended(text, item), best
+    alone = last in {head[0] for head in heads} or lines[last].strip() == "---"
+    return "\n".join([*lines[: last + 1], *[ending] * alone, item + ending, *lines[last + 1 :]]), best
 
 
 def _words(lines: Iterable[str]) -> set[str]:

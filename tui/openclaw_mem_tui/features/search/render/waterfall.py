@@ -320,7 +320,8 @@ def _difference(trace: Trace, name: str, row: Row, other: Row, digits: int, cell
     parts = [f"{label} {fmt.signed(gap, digits)}" for label, gap in gaps if abs(gap) >= 0.5 * 10**-digits]
     because = f": {', '.join(parts)}" if parts else ""
     where = "ahead of" if mine >= theirs else "behind"
-    by = fmt.score(abs(mine - theirs), digits)
+    # Of the scores as they are shown, so that it is what a reader computes from them.
+    by = fmt.score(abs(round(mine, digits) - round(theirs, digits)) or abs(mine - theirs), digits)
     # 1 / rank says only that one rank is before the other.
     scored = " + ".join(s.label for s in trace.stages if s.name in FUSED) if all(ranked) else ""
     spans = line((by, "strong"), (f" {where} {name}{scored and f' in {scored}'}{because}", "dim"))
