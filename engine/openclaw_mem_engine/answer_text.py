@@ -94,11 +94,11 @@ def _first(trace: Trace) -> str:
     ranks = [
         f"{lst.name} rank {row.ranks[lst.key]}"
         if lst.kind.by_words
-        else f"{_raw(lst, as_is)} {figure(row.scores[lst.key], 3)}"
+        else f"{_raw(lst, as_is)} rank {row.ranks[lst.key]} ({figure(row.scores[lst.key], 3)})"
         for lst in trace.lists
         if lst.key in row.ranks and lst.source.role == "original"
     ]
-    return f"#1: {', '.join(ranks) or 'found only by variants of the query'}"
+    return f"#1 has {', '.join(ranks)}" if ranks else "#1 is found only by variants of the query"
 
 
 def _raw(lst: RankedList, as_is: bool) -> str:

@@ -148,7 +148,7 @@ def test_dropped_rows_have_their_rank_and_the_rule_above_them_what_dropped_them(
         assert all("<" not in row and ">" not in row for row in drawn)
     _, past, low = groups.groups(below, True)
     assert spans.text_of(groups.rule(past, True, 70)).startswith(
-        "── not returned: 1 dropped by max 1 · d hide ──"
+        "── not returned: 1 below rank 1 · d hide ──"
     )
     assert "not returned: 1 below min score .00 ─" in spans.text_of(groups.rule(low, False, 70))
     filtered = low._replace(rows=[], of=1)

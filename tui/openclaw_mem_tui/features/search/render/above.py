@@ -65,7 +65,7 @@ def _lost(view: View) -> str:
     seen = compared(view) if not view.pool_faults else None
     if seen is None or not seen.lost or not (view.trace and view.trace.results):
         return ""
-    return f"{fmt.count(len(seen.lost), 'baseline result')} {'are' if seen.lost[1:] else 'is'} missing"
+    return f"{fmt.count(len(seen.lost), 'result')} of the baseline {'are' if seen.lost[1:] else 'is'} missing"
 
 
 def numbers(view: View, cells: int, most: int = 2, baseline: bool = True) -> list[Line]:

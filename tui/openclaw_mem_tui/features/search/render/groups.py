@@ -41,6 +41,8 @@ def groups(view: View, dropped: bool) -> list[Group]:
     run = "the run without faults" if view.pool_faults else view.other_backend or "the baseline"
     title = f"returned only by {run}{', in its order' if left[1:] else ''}"
     reasons = _reasons((row.outcome.drop for row in left), trace)
+    if len(left) == 1 and (ranks := past_the_last(trace, left[0])):
+        reasons.insert(0, f"1, {ranks}")
     others = [Group(title, left, reasons=reasons, lines=True)]
     stages: dict[str, dict[str, Drop]] = {}
     for chunk_id, drop in trace.dropped_by.items():
@@ -56,7 +58,7 @@ def groups(view: View, dropped: bool) -> list[Group]:
 
 
 def _reasons(drops: Iterable[Drop], trace: Trace) -> list[str]:
-    """``3 dropped by max 6 · 24 below min score .20``: how many rows each stage dropped, and for what cause
+    """``3 below rank 6 · 24 below min score .20``: how many rows each stage dropped, and for what cause
     where it has several; the same without the causes."""
     caused = Counter(drops)
     by_stage = Counter[str]()
@@ -79,20 +81,26 @@ _DROPPED = {
 
 
 def dropped_by(name: str, trace: Trace) -> str:
-    """Why rows are not returned, in words: ``dropped by max 6``, ``below min score .20``."""
+    """Why rows are not returned, in words: ``below rank 6``, ``below min score .20``."""
     stage = trace.stage(name)
     if name in _DROPPED or stage is None:
         return _DROPPED.get(name, name)
     if stage.kind == "cut":
         return f"below {name.replace('_', ' ')} {fmt.setting(stage.limit or 0.0)}"
     if stage.kind == "count":
-        limit = f"{stage.limit:g}"
-        return (
-            f"not considered for packing: only the first {limit} are"
-            if packs(stage)
-            else f"dropped by {stage.label} {limit}"
-        )
+        first = f"not considered for packing: only the first {stage.limit:g} are"
+        rank = "rank" if name == "max_results" else "fused rank"
+        return first if packs(stage) else f"below {rank} {stage.limit:g}"
     return f"moved below rank {trace.knobs.max_results} by {stage.label}"
+
+
+def past_the_last(trace: Trace, row: Row) -> str:
+    """``rank 28; rank 1 before decay`` of a row past the last result; empty for any other."""
+    stage, rank = trace.stage(row.outcome.stage or ""), row.ranks.get("final")
+    if row.returned or stage is None or stage.kind != "count" or rank is None:
+        return ""
+    before = (row.outcome.reason or "").partition("; ")[2]
+    return f"rank {rank}{before and '; '}{fmt.inert(before)}"
 
 
 def packs(stage: Stage) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine import api
-from openclaw_mem_tui.features.search.render.groups import dropped_by
+from openclaw_mem_tui.features.search.render.groups import dropped_by, past_the_last
 from openclaw_mem_tui.features.search.render.hits import final_rank, path_spans
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, line, spread, text_of, width
@@ -37,7 +37,7 @@ def on_frame(trace: Trace, row: Row) -> str:
 
 def is_whole(trace: Trace, row: Row) -> bool:
     """Whether ``on_frame`` says all that the reason of the drop does."""
-    return bool(_past_the_last(trace, row))
+    return bool(past_the_last(trace, row))
 
 
 def _outcome(trace: Trace, row: Row) -> Line:
@@ -53,8 +53,5 @@ def _outcome(trace: Trace, row: Row) -> Line:
 
 def _past_the_last(trace: Trace, row: Row) -> Line:
     """``out: rank 28; rank 1 before decay`` of a row past the last result; empty for any other."""
-    stage, rank = trace.stage(row.outcome.stage or ""), row.ranks.get("final")
-    if row.returned or stage is None or stage.kind != "count" or rank is None:
-        return ()
-    before = (row.outcome.reason or "").partition("; ")[2]
-    return line(("out: ", "dim"), (f"rank {rank}{before and '; '}{fmt.inert(before)}", "bad"))
+    ranks = past_the_last(trace, row)
+    return line(("out: ", "dim"), (ranks, "bad")) if ranks else ()
