@@ -18,6 +18,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from datetime import date
+from importlib.metadata import PackageNotFoundError, requires
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -404,6 +405,16 @@ def test_every_variable_and_extra_is_documented() -> None:
     install = (ROOT / "docs" / "install.md").read_text("utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert {extra for extra in project["optional-dependencies"] if f"'.[{extra}]'" not in install} == set()
+
+
+def test_what_llama_cpp_python_needs_is_what_it_says() -> None:
+    """The pyproject says it in its place: reading it means a download of its source."""
+    try:
+        needed = requires("llama-cpp-python") or []
+    except PackageNotFoundError:
+        pytest.skip("llama-cpp-python is not installed")
+    (said,) = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["uv"]["dependency-metadata"]
+    assert set(said["requires-dist"]) == {each for each in needed if "extra ==" not in each}
 
 
 def test_every_simulated_fault_is_documented() -> None:
