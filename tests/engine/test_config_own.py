@@ -108,8 +108,9 @@ def test_a_named_file_must_exist_and_wins_over_the_usual_one(world: World) -> No
         ('[provider]\nkey = "x"', "provider.api_key"),
         ("[provider.batch]\nenable = true", "provider.batch.enabled"),
         ("[chunking.deep.er.still]\na = 1", "chunking"),
-        ("[empty]", "openclaw-mem config"),
-        ("[quite]\nother = 1", "openclaw-mem config"),
+        ("[empty]", "Known in the file: workspace, agent, "),
+        ("[quite]\nother = 1", "Known in the file: workspace, agent, "),
+        ("[query]\nzzzzzzzzzz = 1", "Known in [query]: profile, mode, "),
     ],
 )
 def test_an_unknown_key_names_the_nearest_known_one(world: World, text: str, near: str) -> None:
@@ -145,7 +146,7 @@ def test_every_unknown_key_is_named_up_to_a_limit(world: World) -> None:
         ('sources = "memory"', "sources is 'memory'; allowed: a list of: memory, sessions"),
         ("extra_paths = [1]", "extra_paths[0] is 1; allowed: a text."),
         ("workspace = 5", "workspace is 5; allowed: a path"),
-        ("query = 5", "query is not a known key. [query] is a table: `openclaw-mem config` lists its keys."),
+        ("query = 5", "query is not a known key. Known in [query]: profile, mode, "),
         ("[keys]\nrebuild = 9", "keys is an object; allowed: a table of texts"),
         ("[theme]", "theme is an object; allowed: a text"),
         ("[provider]\nheaders = {a = 1}", "provider.headers is an object"),

@@ -296,7 +296,10 @@ async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Pat
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
         await press(pilot, "j", "full_stop")
         assert "expected ✓ memory/2025-09-05.md:3 rank 2" in search.answer.text
-        assert "2 results; 36 are below min score .35; #1 has vector rank 1 (.403), BM25 rank 1" in search.answer.text
+        assert (
+            "2 results; 36 are below min score .35; #1 has vector rank 1 (.403), BM25 rank 1"
+            in search.answer.text
+        )
         await press(pilot, "p", "j", "j")  # mode, vector space, …
         search.tune(search.search.view.knobs.set({"max_results": 1}))
         await press(pilot, "escape")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +121,10 @@ def own_layer(path: Path, environ: Mapping[str, str], only: Collection[str] = ()
     if only:
         values = {key: values[key] for key in only if key in values}
     if unknown := [key for key in values if key not in SETTINGS]:
-        named = [f"{printable(key)[:80]} is not a known key. {_advice(key)}" for key in unknown[:_NAMED]]
+        named = [f"{printable(key)[:80]} is not a known key.{_meant(key)}" for key in unknown[:_NAMED]]
         if more := len(unknown) - len(named):
             named.append(f"{counted_are(more, 'other key')} not known.")
-        raise ConfigError(f"{path}: {' '.join(named)}")
+        raise ConfigError(f"{path}: {' '.join([*named, *_known(unknown)])}")
     for key, value in values.items():
         where = f"{path}: {key}"
         known = SETTINGS[key]
@@ -248,11 +248,27 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, obj
             yield key, value
 
 
-def _advice(key: str) -> str:
-    if any(known.startswith(f"{key}.") for known in SETTINGS):
-        return f"[{key}] is a table: `openclaw-mem config` lists its keys."
-    near = nearest(key, [*SETTINGS])
-    return f"Did you mean {near}?" if near else "`openclaw-mem config` lists the known keys."
+def _meant(key: str) -> str:
+    near = None if _names_in(key) else nearest(key, [*SETTINGS])
+    return f" Did you mean {near}?" if near else ""
+
+
+def _known(unknown: Iterable[str]) -> list[str]:
+    """What is known where the first key is that resembles none: no command can list the settings as long as
+    the file cannot be read."""
+    key = next((key for key in unknown if not _meant(key)), None)
+    if key is None:
+        return []
+    tables = (key, key.rpartition(".")[0])
+    table = next((name for name in tables if _names_in(name)), "")
+    return [f"Known in {f'[{table}]' if table else 'the file'}: {', '.join(_names_in(table))}."]
+
+
+def _names_in(table: str) -> list[str]:
+    """The keys and tables of a table, or of the file; empty where it is no table."""
+    prefix = f"{table}." if table else ""
+    below = (key[len(prefix) :] for key in SETTINGS if key.startswith(prefix))
+    return [*dict.fromkeys(key.partition(".")[0] for key in below)]
 
 
 def _parsed_json5(text: str, path: Path) -> Any:
