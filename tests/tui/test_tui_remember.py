@@ -17,6 +17,7 @@ from textual.events import Paste
 from textual.pilot import Pilot
 
 from openclaw_mem_engine.config.load import load_settings
+from openclaw_mem_engine.config.own_file import propose_settings, write_settings
 from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.config.sources import UserFolders
 from openclaw_mem_engine.memory import Memory
@@ -151,6 +152,15 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
         assert screen.search.view.defaults.min_score == 0.5 and screen.search.view.knobs == knobs
         assert screen.search.activity.said.endswith("as before the change; 2 knobs differ from it")
+
+
+async def test_a_change_of_other_settings_is_not_taken_back(tmp_path: Path) -> None:
+    """The key writes knobs: it must not offer to remove what was set elsewhere."""
+    settings = settings_in(tmp_path)
+    write_settings(settings, propose_settings(settings, {"theme": "claw-light", "query.min_score": 0.4}))
+    async with running(tmp_path, initial_query="router") as (pilot, screen):
+        await press(pilot, "A")
+        assert "no knob differs" in screen.search.activity.said
 
 
 async def test_a_knob_without_effect_is_named_before_it_is_written(tmp_path: Path) -> None:

@@ -42,6 +42,12 @@ class SettingsEdit:
         lines = difflib.unified_diff(old, new, "config.toml", "config.toml", lineterm="")
         return "".join(f"{line}\n" for line in lines)
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """The settings whose value changes. Raises ConfigError where a text is no TOML."""
+        old, new = (values_of(text or "", self.path) for text in (self.before, self.after))
+        return frozenset(key for key in {*old, *new} if old.get(key) != new.get(key))
+
 
 def propose_settings(settings: Settings, values: Mapping[str, Any]) -> SettingsEdit:
     """The change that sets these keys (see ``SETTINGS``) in our file, which need not exist yet. Raises

@@ -40,7 +40,7 @@ _TITLES = {
 
 async def offer(screen: Lab) -> None:
     """Ask whether to write the present knobs; when they are those configured, or those that were configured
-    before the last write, whether to take the last change back."""
+    before the last write, whether to take the last change back, if it was one of knobs alone."""
     search = screen.search
     service, view = search.service, search.view
     if service.reload is None:
@@ -75,7 +75,9 @@ def _proposed(
     values = knobs_as_settings(settings, knobs)
     if not values or written == (knobs, configured_knobs(settings)):
         with suppress(UsageError):  # there is no change to take back, or the file was modified since
-            return settings, propose_undo(settings)
+            undo = propose_undo(settings)
+            if all(key.startswith("query.") for key in undo.keys):
+                return settings, undo
     return settings, propose_settings(settings, values) if values else None
 
 
