@@ -94,7 +94,7 @@ def _first(trace: Trace) -> str:
     ranks = [
         f"{lst.name} rank {row.ranks[lst.key]}"
         if lst.kind.by_words
-        else f"{_raw(lst, as_is)} rank {row.ranks[lst.key]} ({figure(row.scores[lst.key], 3)})"
+        else f"{lst.name} rank {row.ranks[lst.key]} ({_raw(lst, as_is)}{figure(row.scores[lst.key], 3)})"
         for lst in trace.lists
         if lst.key in row.ranks and lst.source.role == "original"
     ]
@@ -102,8 +102,8 @@ def _first(trace: Trace) -> str:
 
 
 def _raw(lst: RankedList, as_is: bool) -> str:
-    """The name of a list's own score."""
-    return "score" if lst.source.kind == "external" else lst.name if as_is else "cosine"
+    """What a list's own score is, before it, where the tables show another one."""
+    return "" if as_is or lst.source.kind == "external" else "cosine "
 
 
 def _nothing(pool: Pool, trace: Trace) -> str:

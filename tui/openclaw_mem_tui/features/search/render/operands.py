@@ -21,7 +21,9 @@ def detail(operand: Operand, rank: int | None, *, words: bool, column: int) -> s
         return f"{operand.weight:g}/({inputs['k']:g}+{inputs['rank']:g})"
     weight = f" ×{fmt.score(operand.weight, 2)}" if operand.weight != 1 else ""
     number = "" if rank is None else f"rank {rank} · " if words else f"{rank} "
-    return f"{number:>{column + 1}}{fmt.score(operand.value)}{weight}"
+    value = fmt.score(operand.value)
+    # 1.000 has a digit more than others: the column before it is as much narrower.
+    return f"{number:>{column + 1 - len(value[4:])}}{value}{weight}"
 
 
 def computed(operand: Operand, knobs: Knobs) -> str:
