@@ -203,6 +203,7 @@ def test_of_two_directions_the_one_with_the_score_is_named_though_it_is_farther(
     changes = Search(state, {"b"}, None, "min_score", OnePool(pool), lambda: None).singles()
     found = next(change for change in changes if "half_life_days" in change.set)
     assert (found.set, found.how) == ({"half_life_days": 120.0}, "")
+    assert found.effect.startswith("at the age of the note today, "), "tomorrow it is another number"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +216,7 @@ def test_of_two_directions_the_one_with_the_score_is_named_though_it_is_farther(
 )
 def test_what_words_that_are_not_there_would_do(rank: int | None, says: str | None) -> None:
     search, state = searched((vector_list([("a", 0.55), ("b", 0.1)]),))
-    facts = [ListFact("bm25", "BM25", True, rank, 9, None, True, (), ("x", "y"))]
+    facts = [ListFact("bm25", "BM25", True, rank, 9, None, True, (), ("x", "not", "y"))]
     texts = [change.text for change in text_changes(search, None, state.trace(), "pool", facts)]
     assert texts == ([says] if says else [])
 

@@ -111,12 +111,13 @@ class Change:
 
     @property
     def effect(self) -> str:
-        """Whether it is weak, its score then, its best line if that is still cut, and what the change does to
-        other results."""
+        """Whether it is weak or holds as long as the note is not older, its score then, its best line if that
+        is still cut, and what the change does to other results."""
         weak = "a weak result" if self.weak else ""
         cut = f"its best line ({self.best_line_cut}) is still cut" if self.best_line_cut else ""
         chunk = f"in the chunk of {self.chunk}" if self.chunk else ""
-        return ", ".join(filter(None, (weak, chunk, self.score, cut, self._others)))
+        age = "at the age of the note today" if "half_life_days" in self.set else ""
+        return ", ".join(filter(None, (weak, age, chunk, self.score, cut, self._others)))
 
     @property
     def _others(self) -> str:
