@@ -103,7 +103,7 @@ def _check_access(settings: Settings, out: Outcome) -> None:
             f"This user cannot write {number} of openclaw-mem. No sync can run. Check the permissions, or "
             "set OPENCLAW_MEM_HOME to a folder of yours."
         )
-        out.add("not-writable", "error", text, map(described, closed))
+        out.add("not-writable", "error", text, map(described, closed), files.opening(closed))
 
 
 def _check_room(settings: Settings, out: Outcome) -> None:

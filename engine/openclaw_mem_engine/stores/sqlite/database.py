@@ -110,7 +110,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
     if isinstance(error, (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
         what = "opened" if isinstance(error, apsw.CantOpenError) else "written"
         why = "permission denied" if closed_to_user(path) else error
-        return IndexUnavailable(f"The index cannot be {what}: {why}. {access(path)} File: {path}")
+        return IndexUnavailable(f"The index cannot be {what}: {why}. {access(path)}")
     return IndexUnavailable(f"The index could not be used: {error}. {advice.check} File: {path}")
 
 

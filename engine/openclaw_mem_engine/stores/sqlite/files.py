@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -204,10 +204,23 @@ def closed_to_user(index: Path) -> list[Path]:
     return [path for path in closed if not may(path, os.R_OK | os.W_OK)]
 
 
+def opening(closed: Sequence[Path]) -> str:
+    """The command that gives this user the files and folders that are closed to it; empty for those of
+    another user."""
+    try:
+        own = all(path.stat().st_uid == os.geteuid() for path in closed)
+    except (AttributeError, OSError):  # no such numbers on Windows; a folder that may not be entered
+        own = False
+    return f"chmod u+rwX {quoted(closed)}" if own else ""
+
+
 def access(index: Path) -> str:
     """What is closed to this user of an index file, and what to do, in sentences."""
     closed = closed_to_user(index)
-    return f"This user may not use {described(closed[0])}. {_CHECK}" if closed else _CHECK
+    if not closed:
+        return f"{_CHECK} File: {index}"
+    does = f"`{command}` allows it." if (command := opening(closed)) else _CHECK
+    return f"This user may not use {described(closed[0])}. {does}"
 
 
 def make_folder(path: Path) -> None:
@@ -223,7 +236,8 @@ def make_folder(path: Path) -> None:
 
 def unreachable(path: Path, error: OSError, advice: str = _CHECK) -> str:
     """The message for a file or folder that the system refuses."""
-    return f"{error.strerror}: {path.name} cannot be used. {advice} Path: {path}"
+    where = "" if str(path) in advice else f" Path: {path}"
+    return f"{error.strerror}: {path.name} cannot be used. {advice}{where}"
 
 
 def is_running(pid: int) -> bool | None:

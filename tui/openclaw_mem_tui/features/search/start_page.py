@@ -245,8 +245,10 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
     """What can be searched, or why nothing can."""
     more = ""
     if activity.phase == "failed":
-        made = [(), line("  ", ("The index cannot be opened.", "strong"))]
-        made.append(line("  ", fmt.message(activity.trouble or str(activity.damage or ""))))
+        title = "The index cannot be opened"
+        made = [(), line("  ", (f"{title}.", "strong"))]
+        why = fmt.message(activity.trouble or str(activity.damage or "")).removeprefix(f"{title}: ")
+        made.append(line("  ", api.capital(why)))
         again = line("  ", (reach("sync"), "key"), (" tries again.", "dim"))
         return made if activity.damage else [*made, again]  # the reason says what repairs it
     if view.error:
