@@ -77,7 +77,9 @@ def test_an_index_that_may_not_be_read_is_named_with_mode_and_owner(plain: tuple
     call, world = plain
     (index,) = world.indexes
     index.chmod(0)
-    named = f"This user may not use {index} (----------, owner {os.geteuid()}). `chmod u+rwX {index}` allows it."
+    named = (
+        f"This user may not use {index} (----------, owner {os.geteuid()}). `chmod u+rwX {index}` allows it."
+    )
     for command in (["status"], ["search", "router"], ["index"]):
         said = call(*command)
         assert said.code == 6 and named in said.err and "for writing" not in said.err

@@ -15,11 +15,12 @@ from openclaw_mem_engine.api import Check, FileRow, Finding, IndexDamaged, Plan,
 from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.index.presenter import CHECKING, REPAIRING, IndexPresenter
 from openclaw_mem_tui.features.index.render import doctor, files, summary
+from openclaw_mem_tui.features.index.render.legend import READING
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render.damage import DAMAGED
 from openclaw_mem_tui.render.reports import Done
-from openclaw_mem_tui.render.spans import Line, Reading
+from openclaw_mem_tui.render.spans import Line
 from openclaw_mem_tui.sync_controller import Job
 from openclaw_mem_tui.widgets.dialogs import confirm
 from openclaw_mem_tui.widgets.edges import FRAME_S, KeyBar
@@ -32,19 +33,6 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.api import Event
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
-READING: Reading = (
-    ("↑ ↓ j k", "up and down a list"),
-    ("● up to date", "index matches disk"),
-    ("◌ modified", "modified on disk; +48 B: 48 bytes longer"),
-    ("+ not indexed", "on disk, not indexed yet"),
-    ("− deleted", "deleted on disk, still in the index"),
-    ("− not included", "on disk, no longer listed by the settings, still in the index"),
-    ("⊘ excluded", "not indexed; the file pane shows the reason"),
-    ("? not known", "the index is damaged"),
-    ("= ≠", "built with the current settings; with other settings"),
-    ("✗ ! i", "doctor: error, warning, information"),
-    ("✓", "a check without findings"),
-)
 #: Actions that are about the file under the cursor.
 _OF_FILES = {"order", "edit"}
 _CHECKS = {"examine", "examine_deep"}
@@ -197,13 +185,12 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def action_sync_index(self, verify: bool = False) -> None:
         job = Job(verify=verify, tails=True)
         damaged = self.search.activity.damage is not None and self.search.activity.phase == "ready"
-        self._run_doctor(partial(self._check_again, job)) if damaged else self._sync(job)
 
-    async def _check_again(self, job: Job) -> None:
-        """Sync what was damaged, should another process have repaired it."""
-        await self._examine()
-        if self._is_free(whole=True):
-            self._sync(job)
+        def sync() -> None:  # what was damaged, should another process have repaired it
+            if self._is_free(whole=True):
+                self._sync(job)
+
+        self._run_doctor(partial(self._examine, then=sync)) if damaged else self._sync(job)
 
     def _sync(self, job: Job) -> None:
         running = self.search.activity.phase == "syncing"
@@ -253,14 +240,18 @@ class IndexScreen(ListScreen[IndexPresenter]):
     def action_examine(self, deep: bool = False) -> None:
         self._run_doctor(partial(self._examine, deep))
 
-    async def _examine(self, deep: bool = False) -> None:
-        """Run the checks; the index is read again with them, so that both are of one moment."""
+    async def _examine(self, deep: bool = False, then: Callable[[], None] | None = None) -> None:
+        """Run the checks, ``then`` what they are for; the index is read again with them, so that both are of
+        one moment."""
         await self.presenter.examine(deep=deep)
         if self.search.service.is_open:
             await self.search.sync.read_status()
+        if then is not None and self.presenter.state.report is not None and not self.presenter.state.stale:
+            self.call_later(then)
 
     def repair(self) -> None:
-        """Ask for the repair of what is damaged, else of what was found; says why nothing can be repaired."""
+        """Ask for the repair of what is damaged, else of what the checks found, which run first where that is
+        not known; says why nothing can be repaired."""
         report, damage = self.presenter.state.report, self.search.activity.damage
         fixable = doctor.repairable(report)
         lost = " ".join(finding.text for finding in fixable if finding.replaces)
@@ -277,9 +268,10 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.presenter.say(f"there is no index: {key('sync_now')} builds it")
         elif report is not None and report.synced:
             self._sync(Job(verify=True, tails=True))
+        elif report is None or self.presenter.state.stale:
+            self._run_doctor(partial(self._examine, then=self.repair))
         else:
-            first = f"{key('examine')} runs the checks first"
-            self.presenter.say("there is nothing to repair" if report else first)
+            self.presenter.say("there is nothing to repair")
 
     def _run_doctor(self, work: Callable[[], Awaitable[None]]) -> None:
         if self._is_free(able=self.presenter.examines):
