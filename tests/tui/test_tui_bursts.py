@@ -11,6 +11,7 @@ from textual.events import Key
 
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
+from openclaw_mem_tui.widgets.filter_line import FilterLine
 
 DRILL = "restore drill"
 
@@ -33,8 +34,8 @@ async def test_keys_in_one_burst_go_to_the_screen_that_each_leads_to(tmp_path: P
         for key in ("j", "enter", "/", *"nas"):
             app.post_message(Key(key if key != "/" else "slash", key if key != "enter" else None))
         await settled(pilot)
-        assert isinstance(app.screen, ChunksScreen) and app.screen.current_list is not None
-        assert app.screen.current_list.wanted == "nas" and index.files.wanted == ""
+        assert isinstance(app.screen, ChunksScreen) and index.files.wanted == ""
+        assert app.screen.pieces.wanted == "nas" and isinstance(app.focused, FilterLine), "still typed in"
         assert index.files.cursor == 1, "the row below, whose chunks are opened"
 
 
@@ -50,6 +51,16 @@ async def test_a_key_that_does_nothing_goes_to_nothing_that_a_later_key_opens(tm
             assert lab(app).knobs_open if opened == "p" else app.screen is not lab(app)
             await press(pilot, opened if opened == "p" else "escape")
             assert app.screen is lab(app)
+
+
+async def test_keys_behind_the_one_that_opens_the_knobs_are_theirs(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        for key in "pjl":
+            app.post_message(Key(key, key))
+        await settled(pilot)
+        assert len(lab(app).search.view.changed_knobs()) == 1 and lab(app).hits.cursor == 0
 
 
 @pytest.mark.parametrize("opens", ["2", "3", "S", "ctrl+r", "w", "W", "T", "question_mark"])

@@ -230,7 +230,7 @@ class Workbench(App[int]):
         if isinstance(self.screen, WorkbenchScreen):
             self.screen.forget_message()
         if name == SCREENS[0].name and self.screen is self.search_screen:
-            self.search_screen.hits.focus()
+            self.search_screen.set_focus(self.search_screen.hits)
         while len(self.screen_stack) > 1:
             self.pop_screen()
         self._at = name

@@ -135,7 +135,7 @@ class HelpScreen(Dialog[str | None]):
         return made
 
     def on_mount(self) -> None:
-        self._rows.focus()
+        self.set_focus(self._rows)
         self.on_resize()
 
     def on_resize(self) -> None:

@@ -67,7 +67,7 @@ class ChunksScreen(WorkbenchScreen):
             yield self.text
 
     def on_mount(self) -> None:
-        self.pieces.focus()
+        self.set_focus(self.pieces)
         self.search_changed()
 
     def read_again(self) -> None:

@@ -77,7 +77,7 @@ class QueryActions(Lab):
 
         def ask(picked: str) -> None:
             self.query_line.value = picked
-            self.hits.focus()
+            self.set_focus(self.hits)
 
         def find(text: str) -> list[Choice]:
             return [Choice(query, fmt.inert(query, 300)) for query in history.matching(text)]
@@ -158,7 +158,7 @@ class HitActions(Lab):
     def action_knobs(self) -> None:
         """Open the panel, or go to it where it is open, or close it."""
         if self.knobs_open and self.focused is not self.knob_panel:
-            self.knob_panel.focus()
+            self.set_focus(self.knob_panel)
         else:
             self.toggle_knobs()
 
@@ -186,7 +186,7 @@ class HitActions(Lab):
             self.toggle_knobs()
         panel = self.knob_panel
         panel.filter("")
-        panel.focus()
+        self.set_focus(panel)
         panel.point_at(name)
 
     def action_apply_knobs(self) -> None:

@@ -44,7 +44,7 @@ class KnobPanel(Table[str]):
         if self.name_at_cursor not in changed:
             self.cursor = next((at for at, name in enumerate(KNOB_NAMES) if name in changed), self.cursor)
         self.show_knobs(view.knobs, view.defaults)
-        self.focus()
+        self.screen.set_focus(self)
         self.call_after_refresh(self.follow)
 
     def show_knobs(self, knobs: Knobs, defaults: Knobs) -> None:

@@ -191,7 +191,7 @@ class Lab(WorkbenchScreen):
             self.draw_hint()
         else:
             self.knob_panel.filter("")
-            self.hits.focus()
+            self.set_focus(self.hits)
         self._fit_waterfall()
         self.draw_keys()
 

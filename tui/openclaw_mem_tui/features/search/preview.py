@@ -191,7 +191,7 @@ class Preview(Pane, can_focus=True):
         """In another layout, or behind the knobs: the keys are those of the list again."""
         screen = self.screen
         if self.has_focus and isinstance(screen, WorkbenchScreen) and screen.current_list is not None:
-            screen.current_list.focus()
+            screen.set_focus(screen.current_list)
 
     def action_go(self, step: int) -> None:
         self.let_go()

@@ -48,7 +48,7 @@ class RunActions(Lab):
 
         def load(picked: str) -> None:
             self._ask_lesson(int(picked))
-            self.hits.focus()
+            self.set_focus(self.hits)
 
         start = self.search.lesson_at or 0
         pick(self, "demo lessons", lambda _: choices, load, start=start)

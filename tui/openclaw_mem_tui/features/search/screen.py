@@ -209,7 +209,7 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         if not ring[1:]:
             self.search.say(f"keys move in the chunks alone; {key('knobs')} opens the knobs")
         at = next((i for i, pane in enumerate(ring) if pane.has_focus), 0)
-        ring[(at + step) % len(ring)].focus()
+        self.set_focus(ring[(at + step) % len(ring)])
 
     @on(Input.Changed, "#query")
     def _typed(self, event: Input.Changed) -> None:

@@ -98,7 +98,7 @@ class WhyNotScreen(WorkbenchScreen):
             yield Pane(id="passage", classes="pane")
 
     def on_mount(self) -> None:
-        self.changes.focus()
+        self.set_focus(self.changes)
         self.search_changed()
 
     def read_again(self) -> None:
