@@ -92,11 +92,11 @@ class Search(Tries):
         of these, also pairs with which it can; where nothing helps, any pairs. Those where another score
         than its own returns the passage, and those with a smaller pool, are left out where there are
         others. First are those with which it is no weak result, of these those that remove no other result:
-        one that is returned may be right. Of each part first are those that are not fragile, then those that
-        the agent can be configured with, then those of the fewest knobs, then those that leave every list in
-        use, then those that do not only ask for more, then what costs the fewest other results, then those
-        of the step that keeps it out, the best rank, and the smallest part of a knob's range (a switch or
-        another choice is the whole range)."""
+        one that is returned may be right. Of each part first are those that are not fragile, as those that
+        hold for one age of the note, then those that the agent can be configured with, then those of the
+        fewest knobs, then those that leave every list in use, then those that do not only ask for more, then
+        what costs the fewest other results, then those of the step that keeps it out, the best rank, and the
+        smallest part of a knob's range (a switch or another choice is the whole range)."""
         found = self.singles()
         if all(change.only_here for change in found):
             found += self._pairs(configurable=True)
@@ -219,9 +219,9 @@ class Search(Tries):
             number = spec.kind in ("int", "float")
             sizes.append(abs(float(value) - self._start(name)) / (spec.high - spec.low) if number else 1.0)
         more = any(name in _MORE for name in change.set)
-        tricks = self._tricks(change)
+        fragile = *self._tricks(change), "half_life_days" in change.set
         lost, other = len(change.lost), self._own.isdisjoint(change.set)
-        first = change.weak, lost > 0, *tricks, change.only_here, len(sizes), "mode" in change.set
+        first = change.weak, lost > 0, *fragile, change.only_here, len(sizes), "mode" in change.set
         return *first, more, lost, other, change.rank, sum(sizes)
 
     def _tricks(self, change: Change) -> tuple[bool, bool]:
