@@ -191,7 +191,7 @@ async def test_tab_moves_among_the_panes_that_take_keys_and_not_to_the_query(tmp
 def test_a_key_means_the_same_on_every_screen() -> None:
     """What shares a key is one thing to do; copying shares none with what changes the index."""
     shared = {
-        "/": {"focus_query", "find"},
+        "/": {"focus_query", "find", "new_query"},
         "S": {"session", "this_session"},
         "e": {"edit", "edit_proposal"},
         "esc": {"cancel", "leave"},

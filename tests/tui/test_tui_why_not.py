@@ -167,6 +167,9 @@ async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:
         assert not list((tmp_path / "data").glob("exports/*"))
         await press(pilot, "escape")
         assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
+        await press(pilot, "w", "slash", *"nas")
+        assert pilot.app.screen is lab(pilot.app)  # type: ignore[arg-type]
+        assert lab(pilot.app).query_line.value == "nas"  # type: ignore[arg-type]
 
 
 def seen(pane: Lines) -> list[str]:

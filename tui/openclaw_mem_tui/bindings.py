@@ -70,7 +70,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
     ),
     "Lists": (
         Action("filter", "f", _FILTER, _ALL, "filter", 8),
-        Action("find", "slash", _FILTER, _LISTS, run="filter", back="filter"),
+        Action("find", "slash", _FILTER, f"{_SEVERAL} chunks", run="filter", back="filter"),
         Action(
             "next_match", "n", "next match (without a filter: next row)", _ALL, run="match(1)", both=_MATCHES
         ),
@@ -110,6 +110,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("apply_change", "enter", "try the selected change in the lab", "why_not", "try", 1),
         Action("export_change", "x", "export the selected change as configuration", "why_not", "export", 2),
         Action("pick_passage", "W", _OTHER_LINE, "why_not", "other line", 4, twin="why_not_any"),
+        Action("new_query", "slash", _SEARCH, "why_not", twin="focus_query"),
         Action("close_why_not", "w", "back to the chunks", "why_not", run="leave", twin="why_not"),
     ),
     "Note": (

@@ -229,6 +229,11 @@ class WhyNotScreen(WorkbenchScreen):
             self._tune(knobs.set(change.set), self.passage)
             self.search.say(f"{render.setting(change, knobs)}; {key('undo_knob')} undoes it")
 
+    async def action_new_query(self) -> None:
+        """The query is that of the lab, below this screen."""
+        if self.close():
+            await self.app.run_action("screen.focus_query")
+
     def action_export_change(self) -> None:
         if (change := self._change()) is None:
             self.search.say("nothing to export: no change of a knob is selected")
