@@ -93,8 +93,9 @@ def test_a_note_without_a_heading_suggests_its_first_line(tmp_path: Path) -> Non
         found = start_page.read(memory, 0.0).suggestions
     assert found == (
         ("Bought a ladder", "memory/2026-03-03.md"),
+        ("The router moved", "memory/2026-03-02.md"),
         ("Cellar", "memory/2026-03-02.md"),
-    ), "none that is long, no credential, and a heading as it stands"
+    ), "none that is long, no credential; a heading of one word after a line"
 
 
 def test_a_sentence_suggests_two_words_that_say_something(tmp_path: Path) -> None:
@@ -110,8 +111,8 @@ def test_a_sentence_suggests_two_words_that_say_something(tmp_path: Path) -> Non
     with Memory.open(settings) as memory:
         memory.sync()
         found = [query for query, _ in start_page.read(memory, 0.0).suggestions]
-    assert found == ["Ulla serviced", "Cellar", "second floor"], (
-        "side by side in one clause, no stop word; a heading as it stands; else nothing"
+    assert found == ["Ulla serviced", "Cellar", "spare key"], (
+        "the first side by side in one clause, no stop word; a heading of one word; else nothing"
     )
 
 
@@ -163,7 +164,7 @@ def test_suggestions_are_of_daily_and_other_notes_and_differ_in_more_than_number
         "Boiler",
         "People",
         "House",
-        "Stand-up",
+        "Mood: good",
         "Batch 7 of panes",
     ], "lines of templates are last"
 

@@ -170,9 +170,12 @@ class Lab(WorkbenchScreen):
     def _fit_waterfall(self) -> None:
         row, room = self.hits.selected, self.hits.outer_size.height
         self.waterfall.fit(self.search.view, row, self.knobs_open, room)
-        self.call_after_refresh(self.on_lines_sized)
+        self.call_after_refresh(self._label_texts)
 
     def on_lines_sized(self) -> None:
+        self._fit_waterfall()  # of another width it has other lines
+
+    def _label_texts(self) -> None:
         if self.is_attached:
             lower, shown = self.lower_pane, self.preview
             scrolls = lower is self.waterfall

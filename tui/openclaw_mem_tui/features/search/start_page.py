@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 #: Suggestions, notes that are looked into, and lines of each.
 _MOST, _NOTES, _LINES = 6, 12, 80
 _LONGEST = 60
-#: A longer text is no query but two words of it; one of these, or of a shorter line, has so many letters.
+#: A longer text is no query but two words of it; one of these, or of a shorter line, has so many letters. A
+#: word that only joins others is none of them.
 _WORDS, _LETTERS = 4, 4
+_JOINS = frozenset(
+    "after against because before behind below between during inside near only outside since still through "
+    "under until while within without".split()
+)
 _WORD = re.compile(r"\w(?:[\w.'/@-]*\w)?")
 #: A line that is no heading, without the mark of a list.
 _PLAIN = re.compile(r"\s*(?:[-*+]\s+)?([^\W_].*?)\s*")
@@ -74,9 +79,10 @@ class StartPage(NamedTuple):
 
 
 def read(memory: Memory, now: float) -> StartPage:
-    """Headings of the most recent daily notes and of others as they stand, of a note without one its first
-    line. Lines that other notes have too, as those of a template, come last; of lines that differ in numbers
-    there is the first. And the last examination of the log, unless the index was rebuilt since."""
+    """Headings of the most recent daily notes and of others as they stand, of a note with none of several
+    words its first line. Lines that other notes have too, as those of a template, come last; of lines that
+    differ in numbers there is the first. And the last examination of the log, unless the index was rebuilt
+    since."""
     paths = memory.paths()
     dated = sorted((path for path in paths if re.search(r"\d{4}-\d\d-\d\d", path)), reverse=True)
     recent, older = dated[: _MOST // 2], dated[_MOST // 2 : _MOST]
@@ -85,8 +91,7 @@ def read(memory: Memory, now: float) -> StartPage:
     rows = [_rows(memory, path) for path in chosen]
     notes_with = Counter(alike for note in rows for alike in {_alike(row) for row in note})
     own = [[row for row in note if notes_with[_alike(row)] == 1] for note in rows]
-    notes_of = Counter(word for note in rows for word in set(_words(" ".join(note))))
-    for each in ([_queries(note, notes_of) for note in notes] for notes in (own, rows)):
+    for each in ([*map(_queries, notes)] for notes in (own, rows)):
         for turn in range(max(map(len, each), default=0)):  # one heading of each note first
             for path, headings in zip(chosen, each, strict=True):
                 if turn < len(headings) and len(found) < _MOST:
@@ -107,29 +112,21 @@ def read(memory: Memory, now: float) -> StartPage:
     return StartPage(tuple(found.values()), doctor, errors, stuck)
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold())
-
-
-def _in_few_words(text: str, notes_of: Counter[str]) -> str:
-    """A sentence as a query: two words with a blank alone between them, neither a stop word, of which fewest
-    notes have any, of equal ones the longest. The whole sentence would return itself alone, by every ranking.
-    Empty where it has no such words."""
+def _in_few_words(text: str) -> str:
+    """A sentence as a query: its first two words with a blank alone between them, neither a word that joins
+    others, for what a sentence is about comes first. The whole sentence would return itself alone, by every
+    ranking. Empty where it has no such words."""
     found = [*_WORD.finditer(text)]
-    words = [each[0] for each in found]
-    says = [len(word) > 1 and word.casefold() not in api.STOP_WORDS for word in words]
-    if len(words) <= _WORDS:
-        return text.removesuffix(".") if sum(says) > 1 and any(map(_names, words)) else ""
-    pairs = [
-        (sum(notes_of[word.casefold()] for word in pair), -len("".join(pair)), at)
-        for at, pair in enumerate(pairwise(words))
-        if says[at]
-        and says[at + 1]
-        and any(map(_names, pair))
-        and text[found[at].end() : found[at + 1].start()].isspace()
-    ]
-    at = min(pairs)[-1] if pairs else len(words)
-    return " ".join(words[at : at + 2])
+    joins = api.STOP_WORDS | _JOINS
+    says = [len(each[0]) > 1 and each[0].casefold() not in joins for each in found]
+    if len(found) <= _WORDS:
+        names = sum(says) > 1 and any(_names(each[0]) for each in found)
+        return text.removesuffix(".") if names else ""
+    for (first, one), (second, other) in pairwise(zip(found, says, strict=True)):
+        alone = text[first.end() : second.start()].isspace()
+        if one and other and alone and (_names(first[0]) or _names(second[0])):
+            return f"{first[0]} {second[0]}"
+    return ""
 
 
 def _names(word: str) -> bool:
@@ -148,10 +145,13 @@ def _alike(text: str) -> str:
     return re.sub(r"\d+", "#", text.strip().casefold())
 
 
-def _queries(rows: Sequence[str], notes_of: Counter[str]) -> list[str]:
+def _queries(rows: Sequence[str]) -> list[str]:
+    """The headings that say more than one word; without any the first line that does, then the others."""
     headings = [found[1] for row in rows if (found := _HEADING.fullmatch(row)) and _is_query(found[1])]
+    if several := [text for text in headings if " " in text]:
+        return several
     plain = (found[1] for row in rows if (found := _PLAIN.fullmatch(row)) and _is_query(found[1]))
-    return headings or [*islice(filter(None, (_in_few_words(text, notes_of) for text in plain)), 1)]
+    return [*islice(filter(None, map(_in_few_words, plain)), 1), *headings]
 
 
 def _is_query(text: str) -> bool:
