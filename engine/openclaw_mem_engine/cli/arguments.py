@@ -250,8 +250,8 @@ timeline: show when memory was written and read, and missed flushes
   $ timeline
   $ timeline --kind flush,compaction --since 1w
   $ timeline --session agent:main:main --json
-  A missed flush is a compaction before which no flush ran. The kind flush also lists flushes that were
-  due and skipped. OpenClaw's transcripts are read, never written.
+  A missed flush is a compaction before which no flush ran. The kind flush also lists skipped flushes:
+  they did not run. OpenClaw's transcripts are read, never written.
   --session ID  only this session, named as for flush
   --since
   --kind K...   only these kinds, separated by commas: flush, compaction, snapshot, write, search, sync,
