@@ -174,7 +174,7 @@ def test_kept_notes_of_an_emptied_workspace_are_a_warning_of_their_own(settings:
     report = looked(settings)
     assert "files-excluded" not in codes(report)
     found = named(report, "workspace-empty")
-    assert found.severity == "warning" and "are kept, and still found" in found.text
+    assert found.severity == "warning" and "and searches still find them" in found.text
 
 
 def test_hidden_folders_in_an_index_are_told(settings: Settings) -> None:
