@@ -461,7 +461,7 @@ def test_every_command_has_help_with_an_example(
 @pytest.mark.parametrize("command", ["index", "search", "why-not", "tui", "tool", "watch", "prompt"])
 def test_the_help_says_that_text_may_be_sent_and_billed(bare: Call, command: str) -> None:
     about = " ".join(bare(command, "--help").out.partition("options:")[0].split())
-    assert re.search(r"(?i)a remote provider (may get|gets|may then get) .*\bbill it", about)
+    assert re.search(r"(?i)a remote provider (may get|gets|may then get) .*\bcharge for", about)
 
 
 def test_the_options_of_a_search_are_grouped(bare: Call) -> None:

@@ -263,7 +263,9 @@ def test_notes_that_are_all_gone_are_kept_until_told_otherwise(tmp_path: Path, f
         for _ in range(2):
             report = memory.sync(SyncRequest(force=force))
             assert (report.files, report.removed, report.rebuilt) == (2, (), force)
-            assert "the workspace has no notes: the index keeps its notes (2), and" in report.excluded[0].reason
+            assert (
+                "the workspace has no notes: the index keeps its notes (2), and" in report.excluded[0].reason
+            )
             answer = memory.search("pump")
             assert len(answer.hits) == 1 and memory.freshness().state == "stale"
             assert "The index is stale: the workspace has no notes" in " ".join(answer.warnings)
