@@ -37,7 +37,7 @@ def test_a_whole_index_leaves_with_0(call: Call) -> None:
 
 def test_without_an_index_the_repair_makes_one(call: Call, world: World) -> None:
     said = call("doctor")
-    assert said.code == 0 and "repair: openclaw-mem index" in said.out
+    assert said.code == 0 and "to do: openclaw-mem index" in said.out
     assert "`openclaw-mem doctor --fix` repairs 1 of them" in said.out
     assert world.indexes == [] and not world.data.exists()
     said = call("doctor", "--fix")
@@ -56,7 +56,7 @@ def test_a_missing_workspace_is_an_error_and_names_no_command_that_needs_one(bar
     said = bare("doctor", "--workspace", "nowhere")
     assert said.code == 5 and "error workspace: The workspace " in said.out
     assert "--workspace DIR, or try `openclaw-mem demo`." in said.out and "1 error, " in said.out
-    assert "info not-there" in said.out and "repair: " not in said.out
+    assert "info not-there" in said.out and "to do: " not in said.out
 
 
 def test_a_damaged_index_is_one_finding_and_its_rebuild_does_not_advise_itself(
@@ -91,7 +91,7 @@ def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:
     said = call("doctor")
     assert said.code == 6
     assert "error full-text-missing: 1 chunk is missing from the BM25 index" in said.out
-    assert "repair: openclaw-mem doctor --fix" in said.out
+    assert "to do: openclaw-mem doctor --fix" in said.out
     assert "1 error, 0 warnings, 0 info from" in said.out and "repairs 1 of them" in said.out
     report = call("doctor", "--json")
     assert report.code == 6
@@ -288,7 +288,7 @@ def test_printed_commands_choose_the_same_index(bare: Call, world: World) -> Non
     damage(world, "DELETE FROM chunks_fts_stemmed WHERE rowid = 1")
     command = f"openclaw-mem {' '.join(chosen)} doctor --fix"
     (finding,) = bare("doctor", "--json", *chosen).json["findings"]
-    assert finding["repair"] == command and f"repair: {command}\n" in bare("doctor", *chosen).out
+    assert finding["repair"] == command and f"to do: {command}\n" in bare("doctor", *chosen).out
     world.indexes[0].write_bytes(b"nothing of the kind" * 500)
     assert f"`{command}`" in bare("search", "VLAN", "--no-sync", *chosen).err
 
@@ -306,7 +306,7 @@ def test_a_file_that_is_no_database_is_told_with_a_way_out(call: Call, world: Wo
     (index,) = world.indexes
     index.write_bytes(b"nothing of the kind" * 500)
     said = call("doctor")
-    assert said.code == 6 and "repair: openclaw-mem doctor --fix\n" in said.out
+    assert said.code == 6 and "to do: openclaw-mem doctor --fix\n" in said.out
     plan = call("index", "--dry-run", "--force", "--json")
     assert plan.code == 0 and plan.json["chunks"] == 4, "a plan of what repairs the index"
     plan = call("index", "--dry-run")

@@ -66,10 +66,10 @@ def test_a_demo_that_was_never_indexed_shows_a_fault_on_a_good_index(bare: Call)
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["demo", "--fault", "nope"], f"use one of: {', '.join(FAULTS)}."),
-        (["demo", "--fault", "no-fts5,\x1b[31m"], "Unknown fault"),
+        (["demo", "--fault", "nope"], f"Known: {', '.join(FAULTS)}."),
+        (["demo", "--fault", "no-fts5,\x1b[31m"], "There is no fault"),
         (["demo", "--fault", " , "], "--fault is empty"),
-        (["tui", "--fault", "nope"], "Unknown fault 'nope'"),
+        (["tui", "--fault", "nope"], "There is no fault 'nope'"),
         (["search", "x", "--fault", "no-fts5"], "There is no option --fault"),
     ],
 )

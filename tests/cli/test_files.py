@@ -69,11 +69,11 @@ def test_a_file_that_was_included_once_is_not_called_deleted(call: Call, world: 
     assert [line.split("  ")[0] for line in lines[:2]] == ["deleted", "not included"]
     assert "memory/old.md" in lines[0] and "plan.md" in lines[1] and "2 files to sync" in lines[-1]
     assert "not included any more" in call("chunks", "plan.md").out
-    said = "1 deleted, 1 removed from the index (no longer included)"
+    said = "1 deleted, 1 removed (no longer included)"
     assert f"  0 new or modified, {said}\n" in call("index").out
     assert f"0 files new or modified, {said}." in call("log").out
     assert call("index", "--include", "plan.md").code == 0
-    assert "index: 1 removed from the index (no longer included) in " in (call("search", "heron").err)
+    assert "index: 1 removed (no longer included) in " in (call("search", "heron").err)
     assert "plan.md" not in call("files", "--changed").out
     (world.workspace / "people").mkdir()
     (world.workspace / "people" / "ada.md").write_text("# Ada\n")

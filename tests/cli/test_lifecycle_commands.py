@@ -39,7 +39,7 @@ def test_the_demo_shows_the_decision(demo_call: Call, demo: str) -> None:
     assert "decision     skip: 61,240 tokens are not above the threshold" in said.out
     assert "You have no tools in this turn" in said.out
     unknown = demo_call("flush", "--workspace", demo, "--session", "nothing")
-    assert unknown.code == 2 and "'nothing' is not a session of agent main: c86e2f14" in unknown.err
+    assert unknown.code == 2 and "Agent main has no session 'nothing'. Its sessions: c86e2f14" in unknown.err
     several = demo_call("flush", "--workspace", demo, "--session", "")
     assert several.code == 2
 

@@ -192,7 +192,7 @@ def test_documents_by_the_path_that_agents_get(qmd: Call) -> None:
     assert qmd("qmd", "get", "memory/2026-02-20.md:4", "--json").json["line"] == 4
     said = qmd("qmd", "get", "memory/2026-02-21.md")
     assert (
-        said.code == 2 and "similar: 2026-02-20.md" in said.err and "`openclaw-mem qmd ls` lists" in said.err
+        said.code == 2 and "Similar: 2026-02-20.md" in said.err and "`openclaw-mem qmd ls` lists" in said.err
     )
     assert qmd("get", "qmd/memory-dir-main/2026-02-25.md").out.startswith("# 2026-02-25")
     assert qmd("qmd", "multi-get", "nothing-*.md").code == 2

@@ -44,7 +44,8 @@ def test_written_after_a_yes_and_taken_back(note: Path, capsys: pytest.CaptureFi
     assert run(["undo", "--yes"]) == 0
     assert note.read_text() == before
     assert run(["undo", "--yes"]) == 2
-    assert "no edit that can be undone" in capsys.readouterr().err
+    assert "no edit left to undo. To undo an undo, name its number. `" in capsys.readouterr().err
+    assert run(["undo", "2", "--yes"]) == 0 and note.read_text() != before
     assert run(["undo", "1", "--show"]) == 0
 
 
@@ -133,3 +134,11 @@ def test_what_is_written_into_an_excluded_note_is_said_not_to_be_found(call: Cal
     said = call("remember", "the router is heron", "--to", "memory", "--yes")
     assert "written: " in said.out and "a search cannot find it: MEMORY.md" in said.out
     assert "a search cannot find it" not in call("remember", "the disk is full", "--to", "daily", "--yes").out
+
+
+def test_the_text_before_an_edit_that_made_the_note(note: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["remember", "--yes", "--to", "daily", "VLAN 20 is for guests"]) == 0
+    capsys.readouterr()
+    assert run(["undo", "1", "--show"]) == 0
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "openclaw-mem: The note did not exist before edit 1.\n")

@@ -370,7 +370,7 @@ def test_a_profile_keeps_configured_values_however_it_is_named(
         (["remember"], "Missing: TEXT. See `openclaw-mem remember --help`. Example: openclaw-mem remember"),
         (["store"], "COMMAND. See `openclaw-mem store --help`. Example: openclaw-mem store status\n"),
         (["qmd", "get", " "], "A document is required: a path, a qmd:// path or a #docid."),
-        (["qmd", "get", "zzzzzz"], "Document not found: zzzzzz. `openclaw-mem qmd ls` lists"),
+        (["qmd", "get", "zzzzzz"], "There is no document zzzzzz. `openclaw-mem qmd ls` lists"),
         (["get", "MEMORY.md:2-1"], "MEMORY.md:2-1 ends before it begins"),
         (["get", "MEMORY.md:0"], "MEMORY.md has no line 0: lines are counted from 1."),
         (["config", "--verbose", "--json"], "--verbose is for the list as text"),

@@ -66,7 +66,7 @@ def test_a_session_that_was_reset_is_found_by_its_id(call: Call, world: World) -
 def test_wrong_options_are_refused(call: Call, world: World) -> None:
     Talk().save(sessions_of(world))
     wrong = call("timeline", "--session", "none")
-    assert (wrong.code, wrong.out) == (2, "") and "'none' is not a session of agent main" in wrong.err
+    assert (wrong.code, wrong.out) == (2, "") and "Agent main has no session 'none'. Its" in wrong.err
     said = call("timeline", "--kind", "flushes").err
     assert "allowed: flush, compaction" in said and "Did you mean flush?" in said
     assert call("timeline", "--limit", "0").code == 2

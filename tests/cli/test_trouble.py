@@ -89,7 +89,7 @@ def test_a_workspace_that_vanished_still_answers_and_says_stale(call: Call, worl
     [
         ("Run `openclaw-mem index`, then `openclaw-mem doctor`.", 2),
         ("openclaw-mem doctor --fix", 1),
-        ("      repair: mv a b && openclaw-mem index", 1),
+        ("      to do: mv a b && openclaw-mem index", 1),
         ("`openclaw-mem --agent x index` was completed before.", 0),
         ("A store that openclaw-mem does not read; openclaw-mem writes nothing.", 0),
         ("Or try `openclaw-mem demo`.", 0),

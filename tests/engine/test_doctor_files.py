@@ -174,7 +174,7 @@ def test_kept_notes_of_an_emptied_workspace_are_a_warning_of_their_own(settings:
     report = looked(settings)
     assert "files-excluded" not in codes(report)
     found = named(report, "workspace-empty")
-    assert found.severity == "warning" and "are kept, and still found" in found.text
+    assert found.severity == "warning" and "and searches still find them" in found.text
 
 
 def test_hidden_folders_in_an_index_are_told(settings: Settings) -> None:
@@ -261,10 +261,10 @@ def test_characters_are_counted_as_the_agent_counts_them() -> None:
 
 def test_text_beyond_every_snippet_is_a_warning_with_advice(tmp_path: Path) -> None:
     settings = indexed(tmp_path)
-    assert "never-shown" not in codes(looked(settings)), "lines are packed"
+    assert "unshown" not in codes(looked(settings)), "lines are packed"
     head = replace(settings, query=replace(settings.query, profile="documented"))
     report = looked(head)
-    found = named(report, "never-shown")
+    found = named(report, "unshown")
     assert found.severity == "warning" and "of a chunk. 1 file has longer chunks. " in found.text
     assert 'chunking = {"tokens": 175, "overlap": 35}' in found.text and "query.snippet" in found.text
     (line,) = found.evidence
@@ -289,6 +289,6 @@ def test_no_advice_is_given_that_changes_nothing(tmp_path: Path) -> None:
     with Memory.open(small) as memory:
         memory.sync()
     few = replace(small, query=replace(small.query, profile="documented", overrides={"snippet_chars": 200}))
-    found = named(looked(few), "never-shown")
+    found = named(looked(few), "unshown")
     assert '{"tokens": 50, "overlap": 10}' in found.text
-    assert "never-shown" not in codes(looked(replace(few, query=replace(few.query, overrides={}))))
+    assert "unshown" not in codes(looked(replace(few, query=replace(few.query, overrides={}))))

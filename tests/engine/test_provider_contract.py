@@ -179,7 +179,7 @@ def test_a_provider_is_one_object_and_one_name() -> None:
     assert names()[-1] == "none"
     made = make_embedder(EmbedderSpec("tiny"))
     assert made is not None and made.id == "tiny"
-    with pytest.raises(ConfigError, match=r"use one of: static, .*tiny, none"):
+    with pytest.raises(ConfigError, match=r"Known: static, .*tiny, none"):
         provider_named("huge")
 
 

@@ -344,7 +344,7 @@ def test_of_too_much_talk_the_first_part_is_kept(
         assert opened.sync(SyncRequest(verify=True)).changed == ()
         assert hits(opened, "walrus") & {("sessions/big.jsonl", 1, 1)} == set()
     found = looked(limited, deep=True)
-    assert {finding.code for finding in found.findings} == {"transcripts-cut", "never-shown"}
+    assert {finding.code for finding in found.findings} == {"transcripts-cut", "unshown"}
     assert named(found, "transcripts-cut").evidence == (f"sessions/big.jsonl: {cut_text}",)
     with Memory.open(replace(limited, max_file_bytes=100_000)) as wider:
         report = wider.sync()

@@ -156,7 +156,7 @@ def test_a_flush_that_was_due_and_did_not_run(settings: Settings) -> None:
     talk = Talk().answer("a", 170_000).user("go on").answer("b", 177_000).user("go on").answer("c", 178_000)
     talk.save(folder(settings))
     flush = of_kind(the_session(settings), "flush")
-    assert (flush.state, flush.summary) == ("skipped", "not run at 177,000 tokens")
+    assert (flush.state, flush.summary) == ("skipped", "skipped at 177,000 tokens")
     assert flush.why == "no reason is recorded"
     save_index(folder(settings), agent__main__cron__nightly={"sessionId": talk.id})
     assert (

@@ -263,10 +263,12 @@ def test_notes_that_are_all_gone_are_kept_until_told_otherwise(tmp_path: Path, f
         for _ in range(2):
             report = memory.sync(SyncRequest(force=force))
             assert (report.files, report.removed, report.rebuilt) == (2, (), force)
-            assert "holds no notes any more: the 2 of the index are kept" in report.excluded[0].reason
+            assert (
+                "the workspace has no notes: the index keeps its notes (2), and" in report.excluded[0].reason
+            )
             answer = memory.search("pump")
             assert len(answer.hits) == 1 and memory.freshness().state == "stale"
-            assert "The index is stale: the workspace holds no notes any more" in " ".join(answer.warnings)
+            assert "The index is stale: the workspace has no notes" in " ".join(answer.warnings)
         report = memory.sync(SyncRequest(force=force, prune=True))
         assert report.files == 0 and memory.search("pump").hits == ()
         assert memory.freshness().excluded == ()

@@ -121,15 +121,15 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             notes(tmp_path).mkdir()
             await press(pilot, "1", "r")
             said = lab(pilot.app).notes.text  # type: ignore[arg-type]
-            assert "P on screen 3: The index is stale: the workspace holds no notes any more" in said
+            assert "P on screen 3: The index is stale: the workspace has no notes" in said
             await press(pilot, "3")
             facts = " ".join(shown(screen, "#facts").split())
-            assert "kept (P drops it): the workspace holds no notes any more" in facts
+            assert "kept (P drops it): the workspace has no notes" in facts
             assert "drop deleted" in keys.text  # type: ignore[attr-defined]
             assert "− deleted" in screen.files.text and "up to date" not in screen.files.text
             detail = " ".join(screen.detail.text.split())
             assert "− deleted: searches still find it" in detail and "next sync" not in detail
-            kept = "the index is kept: the workspace holds no notes any more"
+            kept = "the index is kept: the workspace has no notes"
             await press(pilot, "r")
             assert kept in shown(screen, "#status") and "to sync" not in shown(screen, "#facts")
             status = lab(pilot.app).status_line.draw(120)  # type: ignore[arg-type]

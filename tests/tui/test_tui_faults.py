@@ -497,7 +497,7 @@ async def test_pools_of_the_two_memories_never_mix(tmp_path: Path) -> None:
     await asyncio.gather(service.set_faults(frozenset({"no-fts5"})), service.set_faults(frozenset()))
     assert service.faults == frozenset() and await service.retrieve(DRILL, Knobs()) is healthy
     assert await primary_states(service) == ["active"]
-    with pytest.raises(Exception, match="Unknown fault"):
+    with pytest.raises(Exception, match="There is no fault"):
         await service.set_faults(frozenset({"nope"}))
     assert service.faults == frozenset()
     await service.close()

@@ -317,7 +317,7 @@ async def test_enter_on_a_finding_leads_to_what_it_is_about(tmp_path: Path) -> N
         assert isinstance(pilot.app.screen, TimelineScreen), "its command is one of another screen"
         await press(pilot, "3")
         screen.go_to(screen.doctor)
-        screen.doctor.action_go(findings["never-shown"] - screen.doctor.cursor)
+        screen.doctor.action_go(findings["unshown"] - screen.doctor.cursor)
         await settled(pilot)
         rows = screen.doctor.content_size.height
         assert rows == len(screen.doctor.text.splitlines()), "no blank row above what is cut"
@@ -326,7 +326,7 @@ async def test_enter_on_a_finding_leads_to_what_it_is_about(tmp_path: Path) -> N
         assert isinstance(pilot.app.screen, ChunksScreen), "what it is about"
         assert pilot.app.screen.path == screen.files.selected.path  # type: ignore[union-attr]
         await press(pilot, "escape")
-        named = at[findings["never-shown"]]
+        named = at[findings["unshown"]]
         assert isinstance(named, Finding)
         assert screen.at is screen.files and screen.files.selected is not None
         assert named.evidence[0].startswith(screen.files.selected.path), "the first file that it names"
@@ -394,7 +394,7 @@ def test_failed_checks_differ_by_severity_in_more_than_colour() -> None:
 
 def test_a_fact_is_one_row_of_the_doctor() -> None:
     found, passed, failed = Outcome(), Outcome(), Outcome()
-    found.add("never-shown", "warning", "28 % of your notes' text can never appear in a search result.")
+    found.add("unshown", "warning", "28 % of your notes' text can never appear in a search result.")
     checks = (found.check("snippets"), passed.check("facts"), failed.check("chunks", ok=False))
     report = DoctorReport(tuple(found.findings), checks)
     assert [check.ok for check in checks] == [False, True, False]

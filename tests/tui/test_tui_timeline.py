@@ -103,7 +103,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
             "● flush      main            …/2026-03-30.md, +3 lines",
             "▼ compaction main            177,310 → 24,180 tokens",
             "○ no reply   …network        nothing stored",
-            "! skipped    …morning-status not run at 178,340 tokens",
+            "! skipped    …morning-status at 178,340 tokens",
             "▲ write      …morning-status …/2026-03-30.md, +9 lines",
             "● flush      main            …2026-03-25.md, +29 lines",
             "◇ search     main            Japanese ticket font size",
@@ -201,7 +201,7 @@ async def test_every_size_shows_the_list_with_the_focus(tmp_path: Path) -> None:
                 await press(pilot, "j", "tab")
             assert screen.events.has_focus
             events = screen.events.text
-            assert size != SMALL or "cron:morning-status   not run at 178,340 tokens" in events
+            assert size != SMALL or "cron:morning-status   at 178,340 tokens" in events
             assert size != (60, 20) or "▼ compaction 177,310 → 24,180 tokens" in events, (
                 "no room for sessions"
             )

@@ -23,7 +23,7 @@ _TEXT = r"""
   --query Q  the query as an option; one that begins with - is written --query=-x
   --set KNOB=VALUE...  change one knob of the ranking, for example decay=on (`openclaw-mem config show
       query` lists them)
-  --no-sync  do not look for changed files; only data that a knob needs and the index lacks is added
+  --no-sync  do not look for changed files (data that a knob needs is still added to the index)
   --exit-status  exit with 1 if there is no result, or only weak ones, as grep does; errors have other codes
   --session-key KEY  session key of the search, for memory.qmd.scope, such as agent:main:telegram:group:1
       (default: a direct chat)
@@ -63,7 +63,7 @@ tui: open the workbench: search as you type, see every score
   $ tui --fault embeddings-timeout
   Type a query and press enter. Then `w` asks why a passage is not returned, `p` changes the ranking, `b`
   pins a baseline to compare with, `?` explains the screen, and `q` quits. A remote provider may get the
-  query, also while you type, and text of notes that has no vector yet, and bill it: `openclaw-mem
+  query, also while you type, and text of notes without a vector, and charge for them: `openclaw-mem
   providers` names it.
   words:QUERY*  the first query
   --theme T     claw-dark (default), claw-light, claw-contrast, or one of yours
@@ -76,8 +76,8 @@ search: search the notes, best results first
   $ search "when does the certificate expire" --explain
   $ search GRN-40417 --profile workbench --max-results 10
   $ search backup --set decay=on --set half_life_days=90 --json
-  A remote provider may get the query and text of notes that has no vector yet, and bill it: `openclaw-mem
-  providers` names it.
+  A remote provider may get the query and text of notes without a vector, and charge for them:
+  `openclaw-mem providers` names it.
   words:QUERY*  the query
   --query
   --no-sync
@@ -96,7 +96,7 @@ why-not (why_not:run): show why a passage is not returned, and what returns it
   It follows the passage from the file on disk to the snippet, and stops at the first step that drops the
   passage. With a path alone, the passage is the chunk of that note that is nearest to being returned. Every
   change of a knob that it names was tried, in steps (min score: 0.01). A remote provider may get the
-  query and text of notes that has no vector yet, and bill it: `openclaw-mem providers` names it.
+  query and text of notes without a vector, and charge for them: `openclaw-mem providers` names it.
   query:QUERY           what is searched
   location:PATH[:LINE]  a line, a chunk as search prints it, or a note: MEMORY.md:3, MEMORY.md:1-25,
       MEMORY.md
@@ -115,7 +115,7 @@ tool: call one of the agent's memory tools as the agent does
   $ tool memory_search '{"query": "vpn certificate"}'
   $ tool memory_get '{"path": "MEMORY.md", "from": 3, "lines": 10}'
   It prints the tool's answer as JSON, with citations and scope, by the configured profile and provider.
-  A remote provider may get the query and new notes, and bill it.
+  A remote provider may get the query and text of notes without a vector, and charge for them.
   name:NAME             memory_search, memory_get, memory_recall; memory_store and memory_forget write
   parameters:JSON? ={}  its parameters; - is stdin
   --session-key KEY     decides citations and scope (default: a direct chat)
@@ -143,7 +143,7 @@ index: sync the index with the notes on disk
   $ index --workspace ~/.openclaw/workspace
   $ index --dry-run --provider openai
   Only what changed is read again. You can stop it at any time: finished work is kept. A remote
-  provider gets text that has no vector yet, and may bill it: --dry-run shows that.
+  provider gets text that has no vector yet, and may charge for it: --dry-run shows that.
   --force            rebuild the index; searches keep using the old one meanwhile
   --verify           read every file and compare it, also files with the same time and size
   --prune            remove the notes of an emptied workspace from the index
@@ -156,9 +156,9 @@ index: sync the index with the notes on disk
 watch: keep the index up to date until Ctrl-C
   $ watch
   $ watch --json >> sync.jsonl
-  A remote provider gets new notes, and may bill it. Prints a line only when something happens. It syncs
-  sync.debounce_ms after the last change, even if sync.watch is off, and every sync.interval_minutes. The
-  end of a conversation is indexed after sync.session_quiet_s without a message.
+  A remote provider gets text of notes without a vector, and may charge for it. A line is printed only when
+  something happens. It syncs sync.debounce_ms after the last change, even if sync.watch is off, and every
+  sync.interval_minutes. The end of a conversation is indexed after sync.session_quiet_s without a message.
 
 doctor: check the index for damage and problems; --fix repairs it
   $ doctor
@@ -240,8 +240,8 @@ prompt: show what a system prompt gets from memory, with tokens
   $ prompt --session-type group --citations off
   $ prompt --query "vpn certificate"
   It prints the text, the files with the line at which they are cut, missing files, and the logs of today
-  and yesterday. With --query it also shows what a search saves compared with whole files; a remote
-  provider may then get the query and new notes, and bill it.
+  and yesterday. With --query it also shows how many tokens a search saves; a remote provider may then
+  get the query and text of notes without a vector, and charge for them.
   --session-type {main,group,subagent,cron} =main  whose prompt (default: main, a direct chat)
   --citations {auto,on,off}  whether results name their source (default: as configured)
   --query Q                  search this, and compare with reading whole files
@@ -250,8 +250,8 @@ timeline: show when memory was written and read, and missed flushes
   $ timeline
   $ timeline --kind flush,compaction --since 1w
   $ timeline --session agent:main:main --json
-  A missed flush is a compaction before which no flush ran. The kind flush also lists flushes that were
-  due and skipped. OpenClaw's transcripts are read, never written.
+  A missed flush is a compaction before which no flush ran. The kind flush also lists skipped flushes:
+  they did not run. OpenClaw's transcripts are read, never written.
   --session ID  only this session, named as for flush
   --since
   --kind K...   only these kinds, separated by commas: flush, compaction, snapshot, write, search, sync,
@@ -317,7 +317,7 @@ cache -> stats: show or prune the embedding cache
   $ cache prune --max 20000
   Without a command it shows the sizes.
 
-cache stats (doctor:run_cache): show how many embeddings it holds, by model
+cache stats (doctor:run_cache): show how many embeddings the cache holds, by model
   $ cache stats
 
 cache prune (doctor:run_cache): delete the oldest embeddings that no chunk needs

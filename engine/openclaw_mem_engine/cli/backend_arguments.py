@@ -41,8 +41,8 @@ BACKEND_COMMANDS = r"""
 
 qmd: search whole documents in collections, as QMD does
   $ qmd query "vpn certificate"
-  A remote provider may get queries (vsearch, query) and text without a vector (also embed), and bill it:
-  `openclaw-mem providers` names it. `qmd search` sends nothing.
+  A remote provider may get queries (vsearch, query) and text without a vector (also embed), and charge for
+  them: `openclaw-mem providers` names it. `qmd search` sends nothing.
 
 qmd search (qmd_search:run): search documents by words only (BM25, no model)
   $ qmd search "vpn certificate" -c notes --format json
@@ -138,20 +138,22 @@ qmd context rm (qmd_collections:context_rm): remove a context
 
 qmd update (qmd:update): update the index with modified files
   $ qmd update --pull
-  Commands of `qmd collection update-cmd` run first. Vectors are made by `qmd embed`, and by `index`.
-  --pull                 before these, `git pull --ff-only` in collections that are in a git work tree
+  Commands of `qmd collection update-cmd` run before it. Vectors are made by `qmd embed`, and by `index`.
+  --pull                 first run `git pull --ff-only` in collections that are in a git work tree
   -c, --collection NAME  this collection only (default: all)
 
 qmd embed (qmd:embed): make the vectors that are missing
   $ qmd embed
   $ qmd embed -f
-  -f, --force  replace all of them; the cache has those of text that was embedded before
+  -f, --force  replace all of them; those in the cache are not made again
 
 qmd status (qmd:status): show what the index holds
   $ qmd status
 
-qmd cleanup (qmd:cleanup): remove what is no longer needed
+qmd cleanup (qmd:cleanup): empty the caches, and remove deleted documents
   $ qmd cleanup --dry-run
+  Embeddings of present documents leave the cache too: `qmd embed -f` makes them again after that, and a
+  remote provider may charge for them.
   --dry-run  only count what would be removed
 
 qmd warm-up (qmd:warm_up): prepare the external program: collections, index, one search
@@ -161,8 +163,8 @@ qmd warm-up (qmd:warm_up): prepare the external program: collections, index, one
 
 memories: store and find single memories, as memory-lancedb does
   $ memories list
-  A remote provider gets the texts that are stored and searched, and may bill it: `openclaw-mem providers`
-  names it.
+  A remote provider gets the texts that are stored and searched, and may charge for them: `openclaw-mem
+  providers` names it.
 
 memories list (memories:listed): list all memories, newest first
   $ memories list

@@ -144,7 +144,7 @@ def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Ite
         for item in finding.evidence:
             yield from map(dim, hanging(f"      {one_line(item)}", 8))
         if finding.repair:
-            yield from hanging(advice(f"      repair: {one_line(finding.repair)}"), 8)
+            yield from hanging(advice(f"      to do: {one_line(finding.repair)}"), 8)
     severities: list[str] = [finding.severity for finding in report.findings]
     counts = [counted(severities.count(noun), noun) for noun in ("error", "warning")]
     total = (

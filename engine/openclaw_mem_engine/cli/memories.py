@@ -82,18 +82,14 @@ def forget(arguments: Namespace) -> int:
     """Remove one; the beginning of its id is enough when it is the only one."""
     with _opened(arguments) as memories:
         wanted = arguments.id
-        if len(wanted) < _ID:
-            raise UsageError(
-                f"There is no memory with the id {one_line(wanted)!r}. "
-                "`openclaw-mem memories list` shows the ids."
-            )
-        if len(wanted) < _FULL_ID:
+        if _ID <= len(wanted) < _FULL_ID:
             near = [item.id for item in memories.all() if item.id.startswith(wanted.lower())]
             wanted = near[0] if len(near) == 1 else wanted
         gone = memories.forget(wanted)
     if not gone:
         raise UsageError(
-            f"There is no memory {one_line(arguments.id)}: `openclaw-mem memories list` lists them."
+            f"There is no memory with the id {one_line(arguments.id)!r}. "
+            "`openclaw-mem memories list` shows the ids."
         )
     return printed(arguments, {"id": wanted, "action": "deleted"}, [f"forgotten: {wanted}"])
 

@@ -114,12 +114,12 @@ def _lines(prompt: MemoryPrompt, whole: WholeMemory, searched: _Searched | None)
     rows += [(name, "0", f"not in it: {one_line(why)}") for name, why in prompt.bootstrap.left_out]
     yield from table(rows)
     if prompt.logs:
-        yield "Not in it; the agent is asked to read them (one document says that OpenClaw loads them):"
+        yield "Not in it; the agent is asked to read them (one OpenClaw document says that it loads them):"
         logs = [(log.path, one_line(log.why) if log.why else f"{log.tokens:,} tokens") for log in prompt.logs]
         yield from indented("  ".join(log) for log in logs)
     yield f"All {counted(whole.notes, 'note')} together: about {counted(whole.tokens, 'token')}."
     if searched is None:
-        yield dim("With --query Q: what a search and a get save compared with whole files.")
+        yield dim("--query Q shows how many tokens a search saves.")
         return
     both = searched.search + searched.get
     yield f"The search: {searched.search:,} tokens; getting the lines of its first result: {searched.get:,}."
@@ -128,7 +128,7 @@ def _lines(prompt: MemoryPrompt, whole: WholeMemory, searched: _Searched | None)
         ("all notes", whole.tokens),
     ):
         if tokens > both:
-            share = f"{100 * (1 - both / tokens):.0f} % less"
-            yield f"Reading {what} instead: {tokens:,} tokens. Search and get are {share}."
+            share = f"{100 * (1 - both / tokens):.0f} % fewer tokens"
+            yield f"Reading {what} instead: {tokens:,} tokens. Search and get need {share}."
         else:
             yield f"Reading {what} instead: {tokens:,} tokens, so the search saves nothing."

@@ -38,11 +38,9 @@ def get(arguments: Namespace) -> int:
         inside = backend.settings.workspace / arguments.reference
         document = find(arguments.reference) or find(str(inside))
         if document is None:
-            why = visible(backend.store.why_missing(arguments.reference)).removesuffix(".")
-            # Similar paths are a line each.
-            end = "\n" if "\n" in why else ". "
+            why = visible(backend.store.why_missing(arguments.reference))
             listed = "`openclaw-mem qmd ls` lists the collections, `qmd ls NAME` the documents of one."
-            raise UsageError(f"{why}{end}{listed}")
+            raise UsageError(f"{why} {listed}")
         context = Contexts(memory, backend).of(document)
     asked = Reference.parse(arguments.reference)
     named = asked.text != arguments.reference and not document.path.endswith(arguments.reference)
@@ -89,7 +87,7 @@ def multi_get(arguments: Namespace) -> int:
         ]
     if not rows:
         raise UsageError(
-            visible("\n".join(problems)) or "The pattern is blank: name a glob, paths or docids."
+            visible("; ".join(problems)) or "The pattern is blank: name a glob, paths or docids."
         )
     for problem in problems:
         say(problem)

@@ -121,8 +121,10 @@ def undo(arguments: Namespace) -> int:
     if arguments.show:
         if number is None:
             raise UsageError("--show needs the number of an edit: `openclaw-mem undo --list` names them.")
-        before = editor.before(number) or ""
-        if is_terminal(sys.stdout):
+        before = editor.before(number)
+        if before is None:
+            say(f"The note did not exist before edit {number}.")
+        elif is_terminal(sys.stdout):
             out(visible(before), end="")
         else:  # exactly, so that it can be sent into a file
             out_bytes(before.encode("utf-8", "surrogateescape"))

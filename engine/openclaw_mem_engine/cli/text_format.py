@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cli.terminal import indented, one_line
-from openclaw_mem_engine.sanitize import counted
+from openclaw_mem_engine.sanitize import capital, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,8 @@ def excluded_lines(excluded: Sequence[ExcludedFile], report: SyncReport | None =
     """What is said of the workspace as a whole, then the files and folders that are excluded, counted."""
     files = [excluded_words(file, report) for file in excluded if not file.of_workspace]
     head = [f"{counted(len(files), 'file or folder', 'files or folders')} excluded:"] if files else []
-    return [*(excluded_words(file) for file in excluded if file.of_workspace), *head, *indented(files)]
+    whole = [f"warning: {capital(excluded_words(file))}." for file in excluded if file.of_workspace]
+    return [*whole, *head, *indented(files)]
 
 
 def byte_size(size: float) -> str:

@@ -42,18 +42,21 @@ def run(arguments: Namespace) -> int:
         ids = {found.id for found in whole.sessions if found.id.startswith(wanted)}
         session = ids.pop() if len(ids) == 1 else find_session(settings, wanted).id
     found = whole.only(kinds=kinds, since=since, session=session)
-    shown = found.sessions[:limit]
-    lines = _lines(found, shown, str(settings.openclaw.sessions_dir), width())
+    listed = [one for one in found.sessions if one.moments or not kinds]
+    lines = _lines(found, listed, limit, str(settings.openclaw.sessions_dir), width())
     files = {"files": [row._asdict() for row in by_file_and_day(found.moments)]}
     show(found.to_dict() | files, lines, as_json=arguments.json)
     return 0
 
 
-def _lines(found: Timeline, shown: Sequence[Session], folder: str, columns: int) -> Iterator[str]:
+def _lines(
+    found: Timeline, listed: Sequence[Session], limit: int, folder: str, columns: int
+) -> Iterator[str]:
+    """The last sessions of those ``listed``, then what belongs to none, then totals."""
     for note in found.notes:
         yield dim(one_line(note))
     if found.sessions:
-        for session in reversed(shown):
+        for session in reversed(listed[:limit]):
             yield from _session(session, columns)
     elif not found.notes:
         yield f"No transcript of a session is in {one_line(folder)}."
@@ -64,8 +67,8 @@ def _lines(found: Timeline, shown: Sequence[Session], folder: str, columns: int)
         for moment in reversed(others):
             yield from indented(_moment(moment, columns - 2))
         yield ""
-    if len(found.sessions) > len(shown):
-        yield dim(f"{counted(len(found.sessions) - len(shown), 'earlier session')} not shown: see --limit.")
+    if (more := len(listed) - limit) > 0:
+        yield dim(f"{counted(more, 'earlier session')} not shown: see --limit.")
     missed = counted(found.missed, "missed flush", "missed flushes")
     text = f"{counted(len(found.sessions), 'session')}, {missed}"
     yield f"{marked(text)} (compacted without a flush before it)." if found.missed else f"{text}."

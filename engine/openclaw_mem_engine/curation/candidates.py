@@ -212,14 +212,14 @@ def _moved(
     )
 
 
-def hidden(material: Material) -> Iterator[NoteCandidate]:
+def unshown(material: Material) -> Iterator[NoteCandidate]:
     """Most of MEMORY.md is shown by no search: advice, since the settings are to be changed, not the note."""
     memory = material.memory
     share = material.hidden_share
     if memory is not None and share >= HIDDEN_SHARE:
         yield NoteCandidate(
-            candidate_id("hidden", memory.path),
-            "hidden",
+            candidate_id("unshown", memory.path),
+            "unshown",
             f"{never_shown(share, memory.path)}: shorter chunks or packed snippets show it",
             ("`openclaw-mem chunks MEMORY.md` marks the lines", "`openclaw-mem doctor` names the settings"),
             (),
@@ -235,7 +235,7 @@ KINDS: Mapping[str, Callable[[Material], Iterator[NoteCandidate]]] = {
     "over-budget": over_budget,
     "recalled": recalled,
     "repeated": repeated,
-    "hidden": hidden,
+    "unshown": unshown,
 }
 
 

@@ -198,7 +198,7 @@ def check_snippets(settings: Settings, snap: Examined, out: Outcome) -> dict[str
         longer = f"{counted(len(hidden), 'file')} {'has' if one else 'have'} longer chunks"
         text = f"{said[:1].upper()}{said[1:]}. Whatever the query, "
         text += f"{cause(knobs.snippet_chars)} of a chunk. {longer}. {_advice(settings, knobs)}"
-        out.add("never-shown", "warning", text, (f"{path}: {files[path].text}" for path in hidden))
+        out.add("unshown", "warning", text, (f"{path}: {files[path].text}" for path in hidden))
     return files
 
 
@@ -293,12 +293,12 @@ def check_bootstrap(settings: Settings, out: Outcome) -> None:
             f"({BUDGET_LINES} advised)"
         )
         if lines > BUDGET_LINES:
-            long = f"{name} has {lines} lines ({BUDGET_LINES} advised). Every session begins with all of it."
+            long = f"{name} has {lines} lines ({BUDGET_LINES} advised). Every direct chat begins with it."
             out.add("memory-long", BUDGET_SEVERITY, long, repair="openclaw-mem curate")
         if cut is None:
             continue
         text = (
-            f"{name} has {cut.units:,} characters; the limit is {limit:,}. A session begins with lines "
+            f"{name} has {cut.units:,} characters; the limit is {limit:,}. A direct chat begins with lines "
             f"1-{cut.last_line} and from line {cut.next_line} on, without what is between them."
         )
         evidence = [f"{name}:{cut.last_line} is the last line before the cut"]

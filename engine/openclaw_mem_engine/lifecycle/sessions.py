@@ -135,8 +135,10 @@ def find_session(settings: Settings, text: str) -> SessionEntry:
         )
     more = len(found or sessions) - _NAMED
     names += f" and {more} more" if more > 0 else ""
-    what = "means several sessions" if found else "is not a session"
-    raise UsageError(f"{visible(text)[:80]!r} {what} of agent {settings.agent}: {names}.")
+    said, agent = repr(visible(text)[:80]), settings.agent
+    if found:
+        raise UsageError(f"{said} means several sessions of agent {agent}: {names}.")
+    raise UsageError(f"Agent {agent} has no session {said}. Its sessions: {names}.")
 
 
 def conversation(file: Path) -> list[Said]:

@@ -171,8 +171,8 @@ class NoteEditor:
         if not self._numbers():
             raise UsageError("No change of a note is kept here: there is nothing to undo.")
         if found is None:
-            what = "no edit that can be undone" if number is None else f"no edit {number}"
-            raise UsageError(f"There is {what} in this workspace. {_LIST}")
+            what = f"edit {number}" if number else "edit left to undo. To undo an undo, name its number"
+            raise UsageError(f"There is no {what}. {_LIST}")
         if found.undone:
             raise UsageError(f"Edit {found.id} was undone already.")
         return found

@@ -14,6 +14,7 @@ from openclaw_mem_engine.plugin.memories import (
     FORGET_LIMIT,
     FORGET_SCORE,
     IMPORTANCE,
+    MEMORY_ID,
     RECALL_LIMIT,
     RECALL_SCORE,
     SURE_SCORE,
@@ -91,6 +92,8 @@ def memory_recall(memories: Memories, arguments: Mapping[str, Any]) -> dict[str,
 def memory_forget(memories: Memories, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """``{memoryId}`` or ``{query}``: one near hit is removed, several are listed. Raises UsageError."""
     if (memory_id := arguments.get("memoryId")) not in (None, ""):
+        if not MEMORY_ID.fullmatch(str(memory_id)):
+            raise UsageError(f"Invalid memory ID format: {memory_id}")
         if not memories.forget(str(memory_id)):
             return _answer(f"Memory {memory_id} not found.", found=0)
         return _answer(f"Memory {memory_id} forgotten.", action="deleted", id=memory_id)

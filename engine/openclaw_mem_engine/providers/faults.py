@@ -54,7 +54,7 @@ def check_faults(names: Iterable[str]) -> frozenset[str]:
     unknown = sorted(wanted - FAULTS.keys())
     if unknown:
         hint = did_you_mean(unknown[0], FAULTS)
-        raise UsageError(f"Unknown fault {unknown[0]!r}; use one of: {', '.join(FAULTS)}.{hint}")
+        raise UsageError(f"There is no fault {unknown[0]!r}.{hint} Known: {', '.join(FAULTS)}.")
     return wanted
 
 

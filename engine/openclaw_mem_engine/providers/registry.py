@@ -133,4 +133,4 @@ def make_embedder(spec: EmbedderSpec, *, meter: Meter | None = None) -> Embedder
 
 
 def _unknown(name: str) -> ConfigError:
-    return ConfigError(f"Unknown embedding provider {name!r}; use one of: {', '.join(names())}.")
+    return ConfigError(f"There is no embedding provider {name!r}. Known: {', '.join(names())}.")

@@ -102,7 +102,7 @@ def why_missing(text: str, known: Iterable[Known], collections: Iterable[Collect
             if (not virtual or path != full) and re.fullmatch(glob_regex(rule), path, re.DOTALL):
                 return f"{text} is excluded by the ignore rule {rule!r} of collection {collection.name}."
     similar = suggest_paths(text, [document.path for document in known])
-    return f"Document not found: {text}" + "".join(f"\n  similar: {path}" for path in similar)
+    return f"There is no document {text}." + (f" Similar: {', '.join(similar)}." if similar else "")
 
 
 def select(pattern: str, known: Sequence[Known]) -> Selection:

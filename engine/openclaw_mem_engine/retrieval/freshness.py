@@ -185,7 +185,9 @@ def who_makes(index: Path) -> str:
 def note_no_notes(settings: Settings, known: Freshness | None, notes: list[Note]) -> None:
     """Tell in ``notes`` that the workspace of an index without files holds none either."""
     if known is not None and known.state == "fresh" and "memory" in settings.sources:
-        text = f"There is no note in {settings.workspace}: memory is MEMORY.md, memory/*.md and extra paths."
+        text = (
+            f"There is no note in {settings.workspace}: memory is MEMORY.md, memory/**/*.md and extra paths."
+        )
         notes.append(Note("no-notes", text, "warning"))
 
 

@@ -128,11 +128,11 @@ def keeping(settings: Settings, listing: Listing, known: Mapping[str, FileState]
     ours = any(path in ROOT_FILES or path.startswith(f"{MEMORY_FOLDER}/") for path in known)
     excluded = tuple(file for file in listing.excluded if ours or file.path != NOT_INCLUDED)
     if len(excluded) == len(listing.excluded):
-        what = f"the workspace holds no notes any more: the {notes:,} of the index are kept, and still found,"
+        what = "the workspace has no notes"
     else:
-        what = f"--include or extra_paths, which the {notes:,} of the index came from, now find no notes: "
-        what += "they are kept, and still found,"
-    reason = f"{what} until there are notes again; `openclaw-mem index --prune` removes them"
+        what = "--include or extra_paths found the notes of the index, and find none now"
+    kept = f"the index keeps its notes ({notes:,}), and searches still find them"
+    reason = f"{what}: {kept}; `openclaw-mem index --prune` removes them"
     return Listing(listing.found, (*excluded, ExcludedFile(WHOLE, reason, transient=True)))
 
 

@@ -115,7 +115,7 @@ class SyncReport:
     @property
     def taken_out(self) -> list[str]:
         """How many files left the index without being excluded, in words: a part for each reason."""
-        reasons = {"deleted": self.deleted, "removed from the index (no longer included)": self.not_included}
+        reasons = {"deleted": self.deleted, "removed (no longer included)": self.not_included}
         return [f"{len(paths):,} {reason}" for reason, paths in reasons.items() if paths]
 
     def forget(self) -> None:

@@ -188,7 +188,7 @@ class _Walk:
             return  # the check comes with the next message
         at, tokens = over[0]
         why = self._facts.skipped or self._facts.unread or "no reason is recorded"
-        text = f"not run at {tokens:,} tokens"
+        text = f"skipped at {tokens:,} tokens"
         self._moments.append(Moment(at, "flush", text, "skipped", self._session, why=why, tokens=tokens))
 
     def _write(self, record: Record) -> Moment:

@@ -244,9 +244,7 @@ def wire_of(provider: str) -> Wire:
     """The protocol of "openai", "gemini", "voyage", "mistral" or "ollama". Raises ConfigError for others."""
     wire = _WIRES.get(provider)
     if wire is None:
-        raise ConfigError(
-            f"{provider!r} is not a remote embedding provider; use one of: {', '.join(_WIRES)}."
-        )
+        raise ConfigError(f"{provider!r} is not a remote embedding provider. Known: {', '.join(_WIRES)}.")
     return wire
 
 

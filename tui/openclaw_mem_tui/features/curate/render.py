@@ -39,7 +39,7 @@ KINDS = {
     "over-budget": ("▼", "warn", "b", "sections to move out of a MEMORY.md that is too long"),
     "recalled": ("+", "good", "c", "entries of old logs that are retrieved often"),
     "repeated": ("+", "good", "r", "what several daily logs say"),
-    "hidden": ("i", "dim", "h", "text that can never appear in a search result"),
+    "unshown": ("i", "dim", "h", "text that can never appear in a search result"),
 }
 _KIND, _SEARCHES = 12, 9
 #: Of what exceeds the budget, as in the list of the doctor.

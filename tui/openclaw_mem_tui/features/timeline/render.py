@@ -79,7 +79,7 @@ def facts(state: TimelineState, waits: Line, cells: int) -> list[Line]:
         (f"✗ {missed}", "bad strong") if state.missed else known,
         (" (compacted without a flush before it)" if state.missed and cells >= 90 else "", "dim"),
         *line((" · ", ""), (f"! {state.skipped:,} skipped", "warn")) * (state.skipped > 0),
-        (" (was due, did not run)" if state.skipped and cells >= 90 else "", "dim"),
+        (" (did not run)" if state.skipped and cells >= 90 else "", "dim"),
     )
     lines = [first]
     for note in whole.notes[:2]:
@@ -161,7 +161,9 @@ def _days(session: Session, year: int) -> str:
 def _in_row(moment: Moment, cells: int) -> str:
     """What happened, without what the column of the kind says, in as many whole phrases as there is room for
     with cut paths; a query is cut anywhere."""
-    whole = fmt.inert(moment.summary.removeprefix("wrote ").removeprefix(NO_REPLY)).removesuffix(".")
+    whole = fmt.inert(
+        moment.summary.removeprefix("wrote ").removeprefix("skipped ").removeprefix(NO_REPLY)
+    ).removesuffix(".")
     if moment.kind == "search" and fmt.width_of(whole) > cells:
         return fmt.crop(fmt.inert(moment.query), cells)
     paths = {fmt.inert(write.path) for write in moment.writes}

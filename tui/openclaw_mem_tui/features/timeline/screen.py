@@ -35,7 +35,7 @@ READING: Reading = (
     ("flush", "before that a model is asked what to keep, and its answer is written to a note"),
     ("● flush", "wrote to a note"),
     ("○ no reply", "NO_REPLY: the model stored nothing"),
-    ("! skipped", "was due and did not run; the details show the reason"),
+    ("! skipped", "did not run; the details show the reason"),
     ("▼", "a compaction; ✗ MISSED: without a flush before it"),
     ("◆ + ?", "snapshot, write, the agent's own search"),
     ("→ size", "tokens after the compaction are not known: no response follows"),

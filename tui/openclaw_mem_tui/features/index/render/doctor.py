@@ -44,7 +44,7 @@ def file_of(finding: Finding, rows: Sequence[FileRow]) -> FileRow | None:
 
 
 #: Findings on what the screen of the chunks marks line by line.
-_OF_CHUNKS = ("never-shown",)
+_OF_CHUNKS = ("unshown",)
 #: A row of the list: a finding, a check that failed, or all without findings.
 Item: TypeAlias = Finding | Check | tuple[Check, ...]
 
