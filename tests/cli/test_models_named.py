@@ -54,12 +54,12 @@ def test_a_search_says_before_it_sends_passages_elsewhere(call: Call, world: Wor
     said = call("search", "router", "--set", "rerank=on")
     assert said.code == 0
     assert "Passages of up to 30 candidates are sent to rerank.invalid for reranking." in said.err
-    assert "are not reranked: " in said.out + said.err
+    assert "reranked: " in said.out + said.err
 
 
 def test_without_a_reranker_a_search_names_the_setting(call: Call) -> None:
     said = call("search", "router", "--set", "rerank=on")
-    assert "are not reranked: no reranker is configured (rerank.provider)." in said.out + said.err
+    assert "reranked: no reranker is configured (rerank.provider)." in said.out + said.err
 
 
 def test_a_missing_local_model_is_named_with_its_download(call: Call, world: World) -> None:

@@ -62,7 +62,7 @@ def test_the_demo_shows_its_problems_and_the_dry_run_is_what_happens(demo: Memor
         demo.sync()
     assert predicted["over-budget"].moved and "MRR of " in predicted["over-budget"].sentence
     still = predicted["outdated"].sentence
-    assert still == f"no results change ({predicted['outdated'].queries} queries tested)"
+    assert still == f"no result changes ({predicted['outdated'].queries} queries tested)"
     pins = {pin.location: pin for pin in predicted["duplicate"].pins}
     assert pins["MEMORY.md:113"].after is None
     curator.close()

@@ -98,7 +98,7 @@ def test_without_a_reranker_every_row_says_so_and_keeps_its_score(monkeypatch: p
     assert done.rerank_scores == {}
     (note,) = done.notes
     assert (note.code, note.level) == ("not-reranked", "info")
-    assert note.text == "4 of 4 candidates are not reranked: no reranker is configured (rerank.provider)."
+    assert note.text == "No candidate is reranked: no reranker is configured (rerank.provider)."
     before, after = rank(pool, Knobs(min_score=0)), rank(done, KNOBS)
     assert [(r.chunk_id, r.final) for r in after.rows] == [(r.chunk_id, r.final) for r in before.rows]
     assert all(r.operands[-1].note.startswith("not reranked: ") for r in after.rows)

@@ -88,7 +88,8 @@ def test_no_reply_stores_nothing(settings: Settings) -> None:
         (
             (150_000,),
             191_000,
-            "one turn went from 150,000 to 191,000 tokens, above the flush threshold of 176,000",
+            "one turn went from 150,000 to 191,000 tokens: compaction came before a flush could run "
+            "(flush threshold: 176,000)",
         ),
         ((40_000,), 41_000, "compacted at 41,000 tokens, below the flush threshold of 176,000"),
         ((176_500, 177_000), 178_000, "no reason is recorded"),

@@ -344,8 +344,8 @@ def test_lists_that_a_mode_does_not_use_are_named(large: Memory) -> None:
         return next(step.text for step in found.steps if step.name == "mode")
 
     assert scope("zebra", "bm25") == "found only by vectors; mode bm25 does not use vectors"
-    assert scope("zebra", "hybrid") == "found by vectors, which mode hybrid uses"
-    assert scope(EVERYWHERE, "hybrid") == "found by vectors and BM25, which mode hybrid uses"
+    assert scope("zebra", "hybrid") == "found by vectors; mode hybrid uses them"
+    assert scope(EVERYWHERE, "hybrid") == "found by vectors and BM25; mode hybrid uses both"
 
 
 def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:

@@ -230,7 +230,7 @@ async def test_a_lesson_of_qmd_asks_qmd_and_the_next_one_the_configured_backend(
         await press(pilot, "right_square_bracket")
         view = screen.search.view
         assert view.backend == "builtin" and view.knobs.rerank and view.answers
-        assert "not reranked: no reranker is configured" in screen.notes.text.replace("\n", " ")
+        assert "No candidate is reranked: no reranker is configured" in screen.notes.text.replace("\n", " ")
         await press(pilot, "o")
         assert screen.search.view.backend == "qmd" and not screen.search.view.knobs.changes_from(
             screen.search.view.defaults

@@ -120,7 +120,7 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         assert "Kiosk software: 3.2 on all three." in detail
         assert "+ - Kiosk software: 3.3 on all three (since 2026-03-31)." in detail
         effect = await measured(pilot, screen)
-        assert effect.judged > 20 and "no results change (24 queries tested)" in shown(screen, "#proposal")
+        assert effect.judged > 20 and "no result changes (24 queries tested)" in shown(screen, "#proposal")
         edits = screen.candidates.selected.edits  # type: ignore[union-attr]
         screen.presenter.update(effects={edits: "the host did not answer"})
         assert "the host did not answer E measures again" in shown(screen, "#proposal")
@@ -149,7 +149,7 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         assert note.read_bytes() == before
         assert not (note.parent / "memory/songs-for-the-workshop-radio.md").exists()
         await press(pilot, "z")
-        assert "nothing to undo: openclaw-mem has written" in shown(screen, "#status")
+        assert "nothing to undo: no change by openclaw-mem" in shown(screen, "#status")
 
 
 async def test_files_with_the_budget_drawn_and_the_chunks_of_one(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ async def test_z_takes_back_the_last_step_whichever_it_was(tmp_path: Path) -> No
         await press(pilot, "z")
         assert "undone: rejected again" in shown(screen, "#status") and len(screen.presenter.state.found) == 1
         await press(pilot, "z", "z")
-        assert "nothing to undo: openclaw-mem has written" in shown(screen, "#status")
+        assert "nothing to undo: no change by openclaw-mem" in shown(screen, "#status")
 
 
 async def test_an_undo_writes_what_was_shown_whatever_was_edited_since(tmp_path: Path) -> None:
@@ -455,7 +455,7 @@ async def test_what_is_typed_stays_until_it_is_written_and_a_key_undoes_it_from_
         assert lab(app).search.sync.done.then == ""
         assert app.screen is lab(app), "over the screen on which the key was pressed"
         await press(pilot, "D")
-        assert lab(app).status_line.text.startswith(" ● nothing to undo: openclaw-mem has written"), (
+        assert lab(app).status_line.text.startswith(" ● nothing to undo: no change by openclaw-mem"), (
             "and nothing has failed"
         )
 

@@ -88,7 +88,7 @@ async def test_every_fault_has_its_banner_and_its_effect(
         for name in NAMES:
             await switch(pilot, name)
             assert app.screen is screen, "enter opens the comparison"
-            assert f"SIMULATED FAULT: {name}" in first_line(app) and "· U switches off" in first_line(app)
+            assert f"SIMULATED FAULT: {name}" in first_line(app) and "· U switches it off" in first_line(app)
             view = screen.search.view
             assert view.answers and view.pool_faults == {name}
             assert view.pool is not None and view.other_pool is not None
@@ -184,7 +184,9 @@ async def test_the_screen_tells_what_the_fault_did(tmp_path: Path) -> None:
         assert "lesson" not in lab(app).lesson.text
         await press(pilot, "2")
         screen = providers(app)
-        assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· U switches off" in first_line(app)
+        assert "SIMULATED FAULT: embeddings-401" in first_line(app) and "· U switches it off" in first_line(
+            app
+        )
         assert screen.query_one(Top).text.rstrip().endswith(" · BM25 only")
         assert "[x] embeddings-401" in screen.faults.text
         drawn = screen.last.text
@@ -294,7 +296,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         await switch(pilot, "no-fts5")
         for key in "345":
             await press(pilot, key)
-            assert "· U switches off" in first_line(app), key
+            assert "· U switches it off" in first_line(app), key
         await press(pilot, "question_mark", "f", *"faults", "enter", "enter")
         assert not screen.query_one(Banner).display and screen.search.view.faults == frozenset()
         await press(pilot, "U")
@@ -337,7 +339,7 @@ async def test_a_fault_is_named_until_its_banner_is_clicked(tmp_path: Path) -> N
         await press(pilot, "slash", "ctrl+u", "escape")
         top = lab(app).query_one(Top)
         assert lab(app).search.view.trace is None and top.text.rstrip().endswith(" · BM25 only")
-        await pilot.click(Banner, offset=(first_line(app).index("switches off"), 0))
+        await pilot.click(Banner, offset=(first_line(app).index("switches it off"), 0))
         await settled(pilot)
         assert not lab(app).search.view.shown_faults and "BM25 only" not in top.text
 
@@ -397,7 +399,7 @@ def test_the_banner_fits_any_width() -> None:
             drawn = text_of(fault_banner(faults, cells))
             assert len(drawn) == cells and "FAULT" in drawn
     assert fault_banner(frozenset(), 80) == ()
-    assert "+8 · U switches off" in text_of(fault_banner(everything, 120))
+    assert "+8 · U switches them off" in text_of(fault_banner(everything, 120))
 
 
 class Counting(make.SteadyMemory):  # type: ignore[misc, name-defined]

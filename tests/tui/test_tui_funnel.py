@@ -48,7 +48,7 @@ def test_what_the_baseline_has_more_is_said_behind_the_count() -> None:
     assert (
         texts(above.above(view, 120))
         .split(maxsplit=1)[1]
-        .startswith("1 result; 1 baseline result is missing; 1 ")
+        .startswith("1 result; 1 result of the baseline is missing; 1 ")
     )
 
 

@@ -119,7 +119,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert len(screen.events.drawn) == 1 and "✗ MISSED" in screen.events.text, "none that was skipped"
         assert screen.days.max_scroll_y == 0, "few events leave their lines to the files by day"
         detail = shown(screen, "#moment")
-        assert "one turn went from 148,212 to 192,406 tokens, above" in detail
+        assert "one turn went from 148,212 to 192,406 tokens: compaction came before" in detail
         assert "effect anything said since the last flush" in detail and "compacted without" not in detail
         assert "flush threshold 176k · " in str(screen.query_one("#chart").border_subtitle)
         assert re.search(r"earlier wrote MEMORY\.md at [-\d]+ [\d:]+ ", detail)
@@ -248,7 +248,7 @@ def test_a_row_is_not_cut_within_parentheses() -> None:
 
 async def test_without_sessions_a_sentence_says_so(tmp_path: Path) -> None:
     async with opened(of_talks(tmp_path, [])) as (pilot, screen):
-        assert "missed flushes are not known" in shown(screen, "#facts")
+        assert "missed flushes: not known" in shown(screen, "#facts")
         assert screen.days.head is not None
         assert text_of(screen.days.head(60)).strip() == "No session, commit or kept text shows a write."
         state, long = screen.presenter.state, f"there are no transcripts: {'a/folder/' * 12} does not exist"

@@ -33,7 +33,7 @@ _WHY_NOT = "why the passage is not returned, and what would return it"
 _EXPECT = "expect the passage (its rank is shown above the chunks), or stop"
 _STEP = "change the selected knob by a small step"
 _SWAP = "swap the shown run and its baseline, with their knobs"
-_CHUNKS = "open the chunks of a file, the repair or the file of a finding, an event in full"
+_CHUNKS = "open what is selected: the chunks of a file, the repair of a finding, an event in full"
 _VERIFY = "read every file again, even unmodified ones, and sync"
 _DEEP = "deep check: chunk every file again and compare with the index"
 _PRUNE = "remove deleted notes from the index, after showing how many (no file is touched)"
@@ -44,7 +44,7 @@ _ACCEPT = "write the change after confirmation; propose a rejected one again"
 _UNDO_NOTE = "undo the last step: a rejection, or a change of notes after confirmation"
 _UNDO_EDIT = "undo the last change of notes by openclaw-mem, after confirmation"
 _FILTER = "filter the list by words; esc clears it"
-_MATCHES = "next, previous match (without a filter: row)"
+_MATCHES = "next, previous match (or row, if there is no filter)"
 _NEXT_LIST = "next, previous list"
 _PANE_AFTER = "next pane: chunks, knobs, a text that scrolls (one column: the other text)"
 _COMPARE = "compare in the lab: the last query against the baseline"
@@ -106,7 +106,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("why_not", "w", _WHY_NOT, footer="why not", rank=3),
         Action("why_not_any", "W", "why any line of the memory is not returned: find it by path or text"),
         Action("expect", "full_stop", _EXPECT, "search why_not", "expect", 11),
-        Action("expected", "comma", "choose one of the expected passages, and stop expecting it"),
+        Action("expected", "comma", "choose an expected passage and stop expecting it"),
         Action("apply_change", "enter", "try the selected change in the lab", "why_not", "try", 1),
         Action("export_change", "x", "export the selected change as configuration", "why_not", "export", 2),
         Action("pick_passage", "W", _OTHER_LINE, "why_not", "other line", 4, twin="why_not_any"),
@@ -124,9 +124,12 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
     "Knobs": (
         Action("knobs", "p", "open the knob panel, go to it, or close it", footer="knobs", rank=2),
         Action(
-            "undo_knob", "z", "undo the last step of a knob or a fault, or starting over", "search providers"
+            "undo_knob",
+            "z",
+            "undo the last change of a knob or a fault, or starting over",
+            "search providers",
         ),
-        Action("redo_knob", "Z", "redo the step", "search providers"),
+        Action("redo_knob", "Z", "redo it", "search providers"),
         Action("less", "left,h", "a small step down", "knobs", "step", 1, label="← →", both=_STEP),
         Action("more", "right,l", "a small step up", "knobs", label=""),
         Action(
@@ -189,7 +192,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("export", "x", "export: JSON, Markdown, SVG, configuration", footer="export", rank=11),
         Action("sync", "r", "sync the index, or try to open it again"),
         Action("clear_faults", "U", "switch off all simulated faults", "everywhere"),
-        Action("remember", "M", "remember… a fact in MEMORY.md, an event in the daily log", "everywhere"),
+        Action("remember", "M", "save a fact in MEMORY.md or an event in the daily log", "everywhere"),
         Action("messages", "exclamation_mark", "show in full what is cut", "everywhere", "details", 2),
         Action("palette", "colon,ctrl+p", "command palette, themes", "everywhere", run="app.command_palette"),
         Action("help", "question_mark,f1", "help", "everywhere", footer="help", rank=1),

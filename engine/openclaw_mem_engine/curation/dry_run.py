@@ -78,7 +78,7 @@ class Effect:
         count = f"{self.queries} quer{'y' if self.queries == 1 else 'ies'}"
         parts = [f"{len(self.moved)} of {count} with other results"]
         if not self.moved:
-            parts = [f"no results change ({count} tested)"]
+            parts = [f"no result changes ({count} tested)"]
         if self.moved and self.judged:
             parts.append(f"judged answers shown: {self.shown_before} → {self.shown_after} of {self.quotes}")
             parts.append(f"MRR of {self.judged} judged queries {self.mrr_before:.3f} → {self.mrr_after:.3f}")

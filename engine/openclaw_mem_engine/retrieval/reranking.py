@@ -250,8 +250,9 @@ def _completed(
     missing = len(passages) - len(scores)
     notes = pool.notes
     if missing:
-        are = "is" if missing == 1 else "are"
-        text = f"{missing} of {len(passages)} candidates {are} not reranked: {reason.rstrip('.')}."
+        many = f"{missing} of {len(passages)} candidates {'is' if missing == 1 else 'are'} not"
+        what = many if scores else "No candidate is"
+        text = f"{what} reranked: {reason.rstrip('.')}."
         notes = (*notes, Note("not-reranked", text, "info" if reason == _NO_MODEL else "warning"))
     return replace(
         pool,

@@ -154,7 +154,8 @@ class _Walk:
         before = self._curve.before(at)
         if tokens and before is not None and before < line and before >= 0 and not self._curve.estimated:
             return (
-                f"one turn went from {before:,} to {tokens:,} tokens, above the flush threshold of {line:,}"
+                f"one turn went from {before:,} to {tokens:,} tokens: compaction came before a flush could "
+                f"run (flush threshold: {line:,})"
             )
         return "no reason is recorded"
 

@@ -61,7 +61,8 @@ def fault_banner(faults: frozenset[str], cells: int) -> Line:
         return ()
     names = [*(name for name in api.FAULTS if name in faults), *sorted(faults - api.FAULTS.keys())]
     head = f" ✗ SIMULATED FAULT{'S' * (len(names) > 1)}: "
-    for end in (f" · {key('clear_faults')} switches off ", ""):
+    off = f" · {key('clear_faults')} switches {'them' if names[1:] else 'it'} off "
+    for end in (off, ""):
         for count in range(len(names), 0, -1):
             more = f" +{len(names) - count}" if count < len(names) else ""
             text = head + ", ".join(names[:count]) + more

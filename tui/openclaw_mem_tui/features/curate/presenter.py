@@ -231,7 +231,7 @@ class CuratePresenter(Presenter[CurateState]):
 
         edits = await self._do(work)
         if edits == []:
-            self.say("nothing to undo: openclaw-mem has written no change that is not undone")
+            self.say("nothing to undo: no change by openclaw-mem is left")
         return edits or ()
 
     async def undo(self, edits: Sequence[NoteEdit]) -> bool:

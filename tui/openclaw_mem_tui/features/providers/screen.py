@@ -35,7 +35,7 @@ _ABOUT = {"no-fts5": "bm25"} | {name: "backend" for name in FAULTS if name.start
 READING: Reading = (
     ("● active", "used by searches now"),
     ("○ ready", "ready for use, or used in addition"),
-    ("✗ paused", "failed; the first search from the shown time on retries"),
+    ("✗ paused", "failed; searches try it again from the time shown"),
     ("· not selected", "not in use"),
     ("primary", "whose vectors are searched"),
     ("fallback", "used when the primary fails"),

@@ -39,7 +39,7 @@ class HitList(CursorList):
     """Keeps the cursor on its chunk while knobs move, and goes to the first hit for a new query. The titles
     of the columns stay on top while rows scroll under them."""
 
-    HELP = "The list shows the returned chunks, best first, and below the rule the others, with the reason."
+    HELP = "The list shows the returned chunks, best first, and below the line the others with the reason."
     CAN_FILTER, DRAWS_ITEMS = True, False
 
     def __init__(self, search: SearchPresenter) -> None:
@@ -129,7 +129,9 @@ class HitList(CursorList):
         changed = () if taught(self._search) else view.knobs.changed_names(view.defaults)
         if changed:
             named = markup(", ".join(knob_value(name, view.knobs) for name in changed))
-            made.append(named if fmt.width_of(named) + 3 <= room else f"{len(changed)} changed")
+            made.append(
+                named if fmt.width_of(named) + 3 <= room else fmt.count(len(changed), "knob") + " changed"
+            )
             room -= fmt.width_of(made[0]) + 3
         for said in [name for name in names if fmt.width_of(name) + 3 <= room][:1]:
             made.append(markup(said))

@@ -248,7 +248,7 @@ def what(view: View, activity: Activity, workspace: str) -> list[Line]:
         title = "The index cannot be opened"
         made = [(), line("  ", (f"{title}.", "strong"))]
         why = fmt.message(activity.trouble or str(activity.damage or "")).removeprefix(f"{title}: ")
-        made.append(line("  ", api.capital(why)))
+        made += [line("  ", api.capital(why))] if why else []
         again = line("  ", (reach("sync"), "key"), (" tries again.", "dim"))
         return made if activity.damage else [*made, again]  # the reason says what repairs it
     if view.error:

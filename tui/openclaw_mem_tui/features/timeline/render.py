@@ -73,7 +73,7 @@ def facts(state: TimelineState, waits: Line, cells: int) -> list[Line]:
             else [line(("Transcripts and the event log are being read.", "dim"))]
         )
     missed = fmt.count(state.missed, "missed flush", "missed flushes")
-    known = (f"● {missed}", "good") if whole.sessions else ("· missed flushes are not known", "dim")
+    known = (f"● {missed}", "good") if whole.sessions else ("· missed flushes: not known", "dim")
     first = line(
         " ",
         (f"✗ {missed}", "bad strong") if state.missed else known,

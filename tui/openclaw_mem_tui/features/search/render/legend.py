@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _MARKS = (
     ("·", "not in this candidate list, or not changed by this stage"),
     ("#2", "the result with rank 2"),
-    (":1-17", "lines; after a final line break OpenClaw counts one more, which is empty, and QMD does not"),
+    (":1-17", "lines; OpenClaw also counts the empty line after a final line break, QMD does not"),
     ("×.70", "waterfall: the weight of that list"),
     ("evergreen", "MEMORY.md, or a note in memory/ whose name is not just a date: unchanged by decay"),
     ("▲2 ▼2", "two ranks higher than in the baseline; two ranks lower"),
