@@ -178,10 +178,13 @@ class Preview(Pane, can_focus=True):
 
     @property
     def heading(self) -> str:
-        """The title, with what the marks of the lines in sight mean."""
+        """The title as markup, with what the marks of the lines in sight mean, in their colours."""
         first = self.scroll_offset.y
         lines = self.drawn[first : first + self.size.height]
-        return render.titled(self.title, lines, note=self.kind != "snippet")
+        text = markup(render.titled(self.title, lines, note=self.kind != "snippet"))
+        for sign, colour in ((render.EDGE, "accent"), (render.CUT, "warning")):
+            text = text.replace(sign, f"[${colour}]{sign}[/]")
+        return text
 
     def allow_focus(self) -> bool:
         """Only where there is something to scroll: keys that do nothing are of no use."""

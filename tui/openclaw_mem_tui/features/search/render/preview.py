@@ -17,7 +17,7 @@ from openclaw_mem_tui.render.terms import Marker
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Excerpt, Result, Row
 
-_EDGE = "▎"
+EDGE = "▎"
 _BEST = "▸"
 CUT = "┊"
 NOT_SENT = f"{CUT} not sent"
@@ -41,7 +41,7 @@ def snippet(view: View, row: Row, presented: str, marker: Marker, cells: int) ->
         body = result.snippet.strip() if cited else presented
         edges = chunk if len(result.chunk_ids) > 1 else range(0)
         got = (
-            _Numbered(number, text, _EDGE if number in edges else " ", number == best)
+            _Numbered(number, text, EDGE if number in edges else " ", number == best)
             for number, text in _lines_of(result, body)
         )
         made = _numbered(got, last, marker, cells)
@@ -141,7 +141,7 @@ def excerpt(got: Excerpt, view: View, row: Row, marker: Marker, cells: int) -> l
     best = found.number if found is not None else None
     seen = _seen(view.results_of(row.path))
     lines_got = [
-        _Numbered(number, text, _EDGE if _whole(text, seen.get(number)) else CUT, number == best)
+        _Numbered(number, text, EDGE if _whole(text, seen.get(number)) else CUT, number == best)
         if number in chunk
         else _Numbered(number, text, role="faint")
         for number, text in enumerate(got.text.split("\n"), got.start_line)
@@ -150,7 +150,7 @@ def excerpt(got: Excerpt, view: View, row: Row, marker: Marker, cells: int) -> l
     shown = f"lines {got.start_line}–{got.end_line} of {got.total_lines} · chunk "
     lines = f"{row.start_line}–{row.end_line}"
     edges = {found.edge for found in lines_got}
-    edge = (_EDGE, "accent") if _EDGE in edges else (CUT, "warn")
+    edge = (EDGE, "accent") if EDGE in edges else (CUT, "warn")
     return [*made, (), line((shown, "faint"), edge, (lines, "faint"))]
 
 
@@ -178,8 +178,8 @@ def titled(title: str, lines: Sequence[Line], *, note: bool = False) -> str:
     edges = {span.text for row in lines for span in row[:3]}
     if CUT in edges:
         title = title.removesuffix(" · truncated")
-    sent = f"{_EDGE} {'sent' if note else 'this chunk'}"
-    return fmt.join((title, sent if _EDGE in edges else "", NOT_SENT if CUT in edges else ""))
+    sent = f"{EDGE} {'sent' if note else 'this chunk'}"
+    return fmt.join((title, sent if EDGE in edges else "", NOT_SENT if CUT in edges else ""))
 
 
 def position(lines: Sequence[Line], number: int | None) -> int:
