@@ -215,7 +215,7 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
             drawn = shown_lines(screen, "#chart")
             bars = drawn[drawn.index(marks) - 1]
             assert {bars[at] for at, mark in enumerate(marks) if mark == "●"} == {"█"}, "below its peak"
-            words = "◇ search  ● flush  ▼ compaction"
+            words = "◇ search ● flush ▼ compaction"
             assert shown_lines(screen, "#chart")[-1].strip() == words, "what the marks mean"
             await press(pilot, "j")  # to the flush, a moment before its compaction
         titles = "session first – last tokens peak missed"
@@ -331,14 +331,16 @@ async def test_the_bar_of_a_missed_flush_is_red_from_its_foot(
 ) -> None:
     async with opened(demo(tmp_path)) as (pilot, screen):
         await press(pilot, "v", "m")
-        peaks, *rows = screen.query_one("#chart", Pane).drawn[:5]
+        peaks, *rows = screen.query_one("#chart", Pane).drawn[:4]
         assert next(row for row in rows if "176k" in text_of(row)) is rows[0], "the peak fits the chart"
-        column = text_of(rows[0]).index("▇")
+        column = text_of(rows[0]).index("▆")
         assert text_of(peaks).split() == ["177k", "192k", "179k"]
         assert text_of(peaks)[column - 2 : column + 2] == "192k", "above its bar"
         missed = ["".join(span.text for span in row if span.role == "bad") for row in rows]
-        assert [len(one) for one in missed] == [1] * 4, "one column, from its foot to its top"
+        assert [len(one) for one in missed] == [1] * 3, "one column, from its foot to its top"
         assert "█" not in "".join(span.text for row in rows[:2] for span in row if span.role == "dim")
+        marks, *legend = shown_lines(screen, "#chart")[-4:]
+        assert marks.strip().endswith("○▼") and "○ no reply" in legend[-1], "in order, and each with its word"
 
 
 @pytest.mark.parametrize("peak", [0, 90_000, 176_000, 192_406, 200_000, 1_500_000, 9_000_000])

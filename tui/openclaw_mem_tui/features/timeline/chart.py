@@ -43,18 +43,20 @@ def chart(
     start, end = window(state, moment, session)
     gutter, width = _gutter(cells), _width(cells)
     made: list[Line] = []
+    placed = _placed(state, moment, session, cells)
+    legend = _legend([one for _, one in placed], cells) if named else []
+    rows = max(2, rows + 1 - max(1, len(legend)))
     if session is not None and session.curve.times:
         made = _bars(session, start, end, rows, width, gutter)
     else:
         none = "This event has no session." if moment is not None else "No session is selected."
         text = "This session has no responses." if session is not None else none
         made = [line((f"{' ' * gutter}{fmt.crop(text, width)}", "dim")), *[()] * (rows - 1)]
-    placed = _placed(state, moment, session, cells)
     made.append((Span(" " * gutter), *_marks(placed, moment)))
     form = "%m-%d %H:%M" if width < 50 else "%Y-%m-%d %H:%M"
     ends = [time.strftime(form, time.localtime(at)) for at in (start, end)]
     made.append(spread([Span(f"{' ' * gutter}{ends[0]}", "faint")], [Span(f"{ends[1]} ", "faint")], cells))
-    return [*made, _legend([one for _, one in placed], cells)] if named else made
+    return [*made, *legend]
 
 
 def _gutter(cells: int) -> int:
@@ -157,7 +159,8 @@ def _placed(
         column = _column(moment, start, end, width)
         other = drawn.get(column, moment)
         to = 1 if moment.at >= other.at else -1
-        places = (at for at in (column, column + to, column + 2 * to, column - to) if 0 <= at < width)
+        # Right of the bars is a blank cell.
+        places = (at for at in (column, column + to, column + 2 * to, column - to) if 0 <= at <= width)
         free = [at for at in places if at not in drawn]
         if free or moment is selected:
             drawn[free[0] if free else column] = moment
@@ -174,15 +177,14 @@ def _marks(drawn: Sequence[tuple[int, Moment]], selected: Moment | None) -> list
     return spans
 
 
-def _legend(drawn: Sequence[Moment], cells: int) -> Line:
-    """The marks of the events, each with its word, in the order of the first ones; as many as there is room
-    for."""
-    marks = list(dict.fromkeys(map(mark_of, drawn)))
-    wide = sum(fmt.width_of(f"{mark} {words}  ") for mark, words, _ in marks)
-    gap, made, used = "  " if wide <= cells else " ", [Span(" ")], 1
-    for mark, words, role in marks:
-        used += fmt.width_of(f"{mark} {words}{gap}")
-        if used > cells:
-            break
-        made += [Span(f"{mark} ", role), Span(f"{words}{gap}", "dim")]
-    return tuple(made)
+def _legend(drawn: Sequence[Moment], cells: int) -> list[Line]:
+    """The marks of the events, each with its word, in the order of the first ones; in two lines where they
+    need more than one."""
+    made, used = [[Span(" ")]], 1
+    for mark, words, role in dict.fromkeys(map(mark_of, drawn)):
+        wide = fmt.width_of(f"{mark} {words} ")
+        if used + wide > cells:
+            made, used = [*made, [Span(" ")]], 1
+        made[-1] += [Span(f"{mark} ", role), Span(f"{words} ", "dim")]
+        used += wide
+    return [tuple(row) for row in made[:2]]
