@@ -35,10 +35,13 @@ async def test_damage_is_found_shown_and_mended_after_a_look(
         assert "error" in str(screen.doctor.border_title)
         await press(pilot, "tab")
         drawn = " ".join(screen.detail.text.split())
+        listed = " ".join(screen.doctor.text.split())
+        assert "9 chunks are missing from the BM25 index: no keyword finds them" in listed
         assert (
             "✗ error" in drawn
             and "repair F builds a new index; notes are not changed" in drawn
-            and "9 chunks are missing from the BM25 index: no keyword finds them" in drawn
+            and "full-text-missing" in drawn
+            and "9 chunks are missing from the BM25 index: no keyword finds them" not in drawn
             and "openclaw-mem doctor --fix" in drawn
         )
         await press(pilot, "F")
@@ -92,7 +95,7 @@ async def test_what_another_program_writes_is_found_by_the_checks_without_a_key(
             file.write(b"\xa5" * (index.stat().st_size - 32_768))
         await until(pilot, lambda: screen.search.activity.damage is not None)
         await until(pilot, lambda: "? not known" in screen.files.text)
-        assert "damaged · F repairs" in shown(screen, "#facts") and "fresh" not in shown(screen, "#facts")
+        assert "damaged (F repairs)" in shown(screen, "#facts") and "fresh" not in shown(screen, "#facts")
         assert "the text" in (said := " ".join(screen.detail.text.split())) and "in the text" not in said
         await press(pilot, "enter")
         chunks = pilot.app.screen

@@ -180,7 +180,7 @@ async def test_changed_files_come_first_and_y_syncs_them(tmp_path: Path) -> None
         await pilot.resize_terminal(60, 20)
         await settled(pilot)
         assert (
-            "✗ 1 error · F repairs · stale · r syncs 3" in (few := shown(screen, "#facts")) and "…" not in few
+            "✗ 1 error (F repairs) · stale (r syncs 3)" in (few := shown(screen, "#facts")) and "…" not in few
         )
         await pilot.resize_terminal(*LARGE)
         await settled(pilot)

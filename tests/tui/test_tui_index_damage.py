@@ -106,7 +106,7 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         assert sum("The index is damaged." in text_of(row) for row in drawn) == 1, "the same message once"
         await press(pilot, "3")
         facts = shown(screen, "#facts")
-        assert "✗ damaged · F repairs" in facts and "fresh" not in facts
+        assert "✗ damaged (F repairs)" in facts and "fresh" not in facts
         assert "recorded · what can be read is not known" in facts and "vectors" not in facts
         assert "up to date" not in screen.files.text and "? not known" in screen.files.text
         detail = " ".join(screen.detail.text.split())

@@ -11,7 +11,18 @@ from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.index.presenter import named
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Details, Line, Span, clauses, fit, keyed, line, width, wrapped
+from openclaw_mem_tui.render.spans import (
+    Details,
+    Line,
+    Span,
+    clauses,
+    fit,
+    keyed,
+    line,
+    text_of,
+    width,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from openclaw_mem_tui.features.index.presenter import IndexState
@@ -109,7 +120,7 @@ def _named(evidence: str) -> str:
 
 
 def item_detail(item: Item | None, cells: int) -> list[Line]:
-    """Everything about one finding or check; every text in full."""
+    """Everything about one finding or check that its row in the list, as wide as this, does not say."""
     if item is None:
         return wrapped(keyed(f"Not checked yet: `{key_of('examine')}` runs the checks."), cells)
     details = Details(cells)
@@ -130,7 +141,10 @@ def item_detail(item: Item | None, cells: int) -> list[Line]:
         say("result", fmt.inert(item.detail))
         return details.lines
     mark, role = fmt.SEVERITIES[item.severity]
-    say(Span(f"{mark} {item.severity}", f"strong {role}"), fmt.message_here(item.text))
+    text = fmt.message_here(item.text)
+    row = " ".join(" ".join(map(text_of, item_rows(item, cells, False))).split())
+    # Its name, where the list has the whole text.
+    say(Span(f"{mark} {item.severity}", f"strong {role}"), item.code if text in row else text)
     for at, evidence in enumerate(item.evidence):
         say("" if at else "evidence", (fmt.inert(evidence), "dim"))
     name = action_of(item)

@@ -55,9 +55,9 @@ def facts(state: IndexState, activity: Activity, cells: int, short: bool) -> lis
     return [spread(line((f" {label:{_LABEL}}", "dim"), *start), end, cells) for label, start, end in rows]
 
 
-def _sync(does: str = "syncs") -> Line:
-    """The key that syncs, behind what it would sync."""
-    return keyed(f" (`{key('sync_now')}` {does})")
+def _by(does: str, name: str = "sync_now") -> Line:
+    """The key of an action, behind what it is for."""
+    return keyed(f" (`{key(name)}` {does})")
 
 
 def _fitting(parts: Line, cells: int) -> Line:
@@ -119,7 +119,7 @@ def _lacking(state: IndexState, overview: Overview) -> Line:
     found = state.report.findings if state.report is not None else ()
     fails = any(each.code == "vectors-awaited" and not each.repair for each in found)
     does = "embeds, once the provider answers" if fails else "embeds"
-    return line((f"{chunks} without vector", "warn"), *_sync(does))
+    return line((f"{chunks} without vector", "warn"), *_by(does))
 
 
 def _built(overview: Overview) -> Line:
@@ -139,13 +139,13 @@ def _agrees(overview: Overview) -> Line:
         return ()
     if not overview.differences:
         return line((" = ", "good"), ("matches the configuration", "dim"))
-    return line((" ≠ ", "bad"), ("built with other settings", "warn"), *_sync("rebuilds it"), " ")
+    return line((" ≠ ", "bad"), ("built with other settings", "warn"), *_by("rebuilds it"), " ")
 
 
 def _unsure(state: IndexState, activity: Activity) -> Line:
     """While a sync runs, or after the index could not be read, the state is not known."""
     if activity.damage is not None:
-        return line(("✗ damaged", "strong bad"), (" · ", "faint"), (key("repair"), "key"), " repairs")
+        return line(("✗ damaged", "strong bad"), *_by("repairs", "repair"))
     if state.trouble or state.unreadable:
         return line(("not known: ", "warn"), (key("messages"), "key"), " shows why")
     if (
@@ -163,11 +163,7 @@ def _errors(state: IndexState) -> Line:
     if report is None or not report.errors:
         return ()
     found = repairable(report)
-    by_key = (
-        line((" · ", "faint"), (key("repair"), "key"), " repairs")
-        if any(f.severity == "error" for f in found)
-        else ()
-    )
+    by_key = _by("repairs", "repair") if any(f.severity == "error" for f in found) else ()
     return line((f"✗ {fmt.count(report.errors, 'error')}", "strong bad"), *by_key)
 
 
@@ -182,10 +178,11 @@ def _in_short(state: IndexState, overview: Overview, cells: int) -> Line:
     freshness = overview.freshness.state
     waiting, out = overview.waiting, overview.number("excluded")
     role = "good" if freshness == "fresh" else "warn"
+    by_key = _by(f"syncs {waiting:,}") if waiting else ()
+    stale = line(("no index" if state.is_gone else freshness, role), *by_key)
     parts = [
         _errors(state),
-        _lacking(state, overview) or line(("no index" if state.is_gone else freshness, role)),
-        line((key("sync_now"), "key"), (f" syncs {waiting:,}", "warn")) if waiting else (),
+        _lacking(state, overview) or stale,
         line((f"{out:,} excluded", "dim")) if out else (),
         _warnings(state),
     ]
@@ -212,7 +209,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
         if fresh.emptied:
             why = line(", kept (", (key("prune"), "key"), f" drops it): {cause(fresh.emptied)}")
         elif waiting:
-            why = line((f": {fmt.count(waiting, 'file')} to sync", "warn"), *_sync())
+            why = line((f": {fmt.count(waiting, 'file')} to sync", "warn"), *_by("syncs"))
         elif overview.differences:
             why = line(f": {'; '.join(map(fmt.inert, overview.differences))}")
     excluded = line((f"{fmt.count(out, 'file')} excluded", "dim")) if out else ()
