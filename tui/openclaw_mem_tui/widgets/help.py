@@ -57,8 +57,8 @@ def _key_width(rows: Sequence[HelpRow]) -> int:
     return max(8, *map(fmt.width_of, (*keys, *alone, *(row.sign for row in rows if not row.action))))
 
 
-#: The most cells for several keys in one line: "ctrl+d, ctrl+u", "tab, shift+tab".
-_KEYS = 14
+#: The most cells for several keys in one line: "ctrl+r, Q". The texts have the room that others would take.
+_KEYS = 10
 #: The box is narrower: a wider row is what a filter looks at, which finds all of a group by its name.
 _HEADED = 200
 #: From this width on, what to read is beside the keys.

@@ -229,7 +229,7 @@ def _where(view: View, row: Row, plan: Layout, marker: Marker | None) -> Line:
     if found is not None and row.start_line == row.end_line and room >= _BEGINNING:
         return (*where, Span(f" {fmt.crop(fmt.inert(found.text.strip()[: room + 1]), room)}", "faint"))
     blank = " " * (_NAME + 2 - width(where))  # the lines begin below one another
-    if found is not None and marker is not None and blank[1:] and (left := room - len(blank) + 1) >= _GAP:
+    if found is not None and marker is not None and blank and (left := room - len(blank) + 1) >= _GAP:
         return (*where, Span(blank), *fit(best_line(view, row, marker, left), left))
     return where
 
