@@ -50,7 +50,7 @@ async def test_one_column_names_the_changes_and_the_baseline_on_the_frame_of_the
         assert "snippet budget 700" in frame(hits), "also where the panel is closed"
         lab(app).tune(lab(app).search.view.knobs.set({"min_score": 0.5, "snippet_chars": 750, "mmr": True}))
         await settled(pilot)
-        assert frame(hits).split(" · ")[1] == "4 changed", "where there is no room for all names"
+        assert frame(hits).split(" · ")[1] == "4 knobs changed", "where there is no room for all names"
         assert "baseline" not in lab(app).funnel.text, "said once"
         await press(pilot, "U")
         assert "baseline" not in frame(hits) and "change" not in frame(hits)

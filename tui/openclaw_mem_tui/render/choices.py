@@ -48,7 +48,8 @@ def choice_rows(
         if (selected or len(choices) <= _FEW) and not fits:
             aligned = fmt.width_of(title) <= name  # then the detail is below those of the other rows
             text = fmt.left(title, wide) if aligned else f"{title}  "
-            indent = width(head) + wide * aligned
+            number = len(title) - len(title.lstrip(" 0123456789"))  # of a lesson: the text is behind it
+            indent = width(head) + (wide if aligned else number)
             rows = wrapped(line(*head, text, (detail, "dim")), cells - 1, indent)
             if len(rows) > _MOST:
                 rows[_MOST - 1 :] = [fit((*rows[_MOST - 1], *rows[_MOST]), cells - 1)]

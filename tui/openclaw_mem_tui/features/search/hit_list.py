@@ -120,8 +120,7 @@ class HitList(CursorList):
         return made
 
     def _run_in_short(self, room: int) -> tuple[list[str], int]:
-        """Which knobs are changed, where there is no room for that how many, unless a lesson names them; the
-        baseline; and the room left."""
+        """Which knobs are changed or how many, unless a lesson names them; the baseline; the room left."""
         view, made = self.view, list[str]()
         if view is None:
             return made, room
@@ -129,9 +128,8 @@ class HitList(CursorList):
         changed = () if taught(self._search) else view.knobs.changed_names(view.defaults)
         if changed:
             named = markup(", ".join(knob_value(name, view.knobs) for name in changed))
-            made.append(
-                named if fmt.width_of(named) + 3 <= room else fmt.count(len(changed), "knob") + " changed"
-            )
+            many = f"{fmt.count(len(changed), 'knob')} changed"
+            made.append(named if fmt.width_of(named) + 3 <= room else many)
             room -= fmt.width_of(made[0]) + 3
         for said in [name for name in names if fmt.width_of(name) + 3 <= room][:1]:
             made.append(markup(said))

@@ -26,6 +26,8 @@ def heading(query: str, answer: WhyNot | None, location: str, cells: int) -> lis
     if answer is not None:
         last = answer.steps[-1]
         text = answer.text if last.ok else answer.text.removesuffix(f": {last.text}.")
+        step = f"step {last.name.replace('_', ' ')}"
+        text = text.replace(step, step.replace(" ", "\xa0"))  # no line ends within its name
         sign = ("✓ ", "good") if last.ok else ("✗ ", "bad")
         parts = line(sign, (sentence(text), "strong"))
     return [
