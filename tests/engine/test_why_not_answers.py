@@ -147,7 +147,18 @@ def test_words_that_the_passage_lacks_are_named(small: Memory) -> None:
     assert (lexical["words"], lexical["missing"]) == (["gateway"], ["router"])
     none = small.why_not("router VLAN", "MEMORY.md", None, small.knobs.set({"max_results": 1}))
     says = "If the chunk held “router” or “VLAN”, BM25 would find it."
+    says += " Even with BM25 rank 1, all else equal, it would not be returned."
     assert [change.text.lower() for change in none.text_changes] == [says.lower()]
+
+
+def test_what_the_words_that_a_passage_lacks_can_do_is_what_they_do(small: Memory) -> None:
+    knobs = small.knobs.set({"mode": "bm25", "max_results": 1})
+    (change,) = small.why_not("router", "MEMORY.md", None, knobs).text_changes
+    assert change.text.endswith(" With BM25 rank 1, all else equal, it would be result 1.")
+    note = small.settings.workspace / "MEMORY.md"
+    note.write_text("# Router\n\nThe router is grey: router.\n", "utf-8")
+    small.sync()
+    assert [hit.path for hit in small.search("router", knobs).hits] == ["MEMORY.md"]
 
 
 def test_mmr_names_what_displaced_a_passage(tmp_path: Path) -> None:

@@ -221,6 +221,23 @@ def test_what_words_that_are_not_there_would_do(rank: int | None, says: str | No
     assert texts == ([says] if says else [])
 
 
+@pytest.mark.parametrize(
+    ("knobs", "says"),
+    [
+        ({"min_score": 0.35}, " Even with BM25 rank 1, all else equal, it would not be returned."),
+        ({"min_score": 0.2}, " With BM25 rank 1, all else equal, it would be result 2."),
+        ({"min_score": 0.35, "bm25_score": "ratio"}, ""),
+    ],
+)
+def test_the_most_that_bm25_can_do_is_what_its_first_rank_does(knobs: dict[str, Any], says: str) -> None:
+    pool = pool_of_lists(vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("a", 3.0)]))
+    state = ranked(pool, profile("documented").set(knobs))
+    search = Search(state, "b", None, "min_score", OnePool(pool), lambda: None)
+    facts = [ListFact("bm25", "BM25", True, None, 9, None, True, (), ("x",))]
+    (change,) = text_changes(search, None, state.trace(), "min_score", facts)
+    assert change.text == f"If the chunk held “x”, BM25 would find it.{says}"
+
+
 def test_a_pair_of_what_brings_the_chunk_in_and_what_shows_the_line_is_found() -> None:
     lists = (vector_list([("a", 0.9), ("b", 0.1)]),)
     pool = pool_of_lists(*lists)

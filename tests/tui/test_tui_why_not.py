@@ -213,7 +213,7 @@ async def test_a_passage_of_one_line_is_the_asked_one(tmp_path: Path) -> None:
         await press(pilot, "W", *"MEMORY.md:60", "enter")
         screen = opened(pilot)
         text = screen.query_one("#passage", Pane)
-        await pilot.resize_terminal(80, 20)
+        await pilot.resize_terminal(80, 21)
         await settled(pilot)
         room = screen.query_one("#answered").region.bottom - text.region.y - text.gutter.top
         assert room == 1, "as much of it as is on the screen"

@@ -19,6 +19,15 @@ def undated(search: Search, chunk: Candidate | None, trace: Trace) -> Iterator[T
         yield TextChange("undated", text)
 
 
+def _at_best(search: Search) -> str:
+    """A sentence about the most that BM25 can do for the passage, where it is known."""
+    if (fate := search.first_by_words()) is None:
+        return ""
+    if fate.rank is None:
+        return " Even with BM25 rank 1, all else equal, it would not be returned."
+    return f" With BM25 rank 1, all else equal, it would be result {fate.rank}."
+
+
 def text_changes(
     search: Search, passage: Candidate | None, trace: Trace, stage: str, lists: Sequence[ListFact]
 ) -> Iterator[TextChange]:
@@ -33,10 +42,9 @@ def text_changes(
         every = not ranks and (held or trace.knobs.lexical_form == "and")
         words = (" and " if every else " or ").join(f"“{word}”" for word in missing)
         also = "also " if ranks or held else ""
-        if not ranks:
-            yield TextChange("word", f"If the chunk {also}held {words}, BM25 would find it.")
-        elif max(ranks) > 1:
-            yield TextChange("word", f"If the chunk {also}held {words}, it could rank higher in BM25.")
+        does = "BM25 would find it" if not ranks else "it could rank higher in BM25"
+        if not ranks or max(ranks) > 1:
+            yield TextChange("word", f"If the chunk {also}held {words}, {does}.{_at_best(search)}")
     if stage == "snippet" and trace.knobs.snippet != "packed":
         text = (
             f"A snippet is {trace.knobs.snippet_chars:,} characters of a chunk: move the rest to its "

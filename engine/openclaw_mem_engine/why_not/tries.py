@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
+from openclaw_mem_engine.ranking.kinds import KINDS
 from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobValue, Rescue
 from openclaw_mem_engine.ranking.pipeline import ranked
-from openclaw_mem_engine.ranking.pool import CandidateList, Pool
+from openclaw_mem_engine.ranking.pool import CandidateList, ListRow, Pool
 from openclaw_mem_engine.ranking.state import RankingState, Wanted
 from openclaw_mem_engine.why_not.steps import Pools, is_scored
 from openclaw_mem_engine.why_not.walk import Fate, fate_of, lines_text
@@ -58,6 +59,23 @@ class Tries:
             pool, complete = replace(pool, candidates={**known, **dateless}, memo={}), None
         wanted = Wanted(self._wanted, self._line)
         state = ranked(pool, knobs, explained=False, wanted=wanted, complete=complete)
+        return fate_of(state, self._wanted, self._line)
+
+    def first_by_words(self) -> Fate | None:
+        """What the answer makes of the passage if BM25 ranks it first and all else is as it is: the most that
+        BM25 can do for it. None where that is not known: where the score of BM25 is not made of its rank
+        alone, several queries are asked, a reranker decides, or no list has the passage."""
+        pool, knobs = self._pools.complete(self._knobs), self._knobs
+        lists = [lst for lst in pool.lists if KINDS[lst.kind].by_words]
+        by_rank = knobs.fusion != "weighted" or knobs.bm25_score in ("rank", "one")
+        unknown = len(lists) != 1 or not by_rank or knobs.rerank or self._first not in pool.candidates
+        if unknown or not knobs.takes(lists[0].kind):
+            return None
+        others = [row for row in lists[0].rows if row.chunk_id != self._first]
+        first = ListRow(self._first, others[0].raw if others else 1.0)
+        led = replace(lists[0], rows=(first, *others))
+        changed = replace(pool, lists=tuple(led if lst is lists[0] else lst for lst in pool.lists), memo={})
+        state = ranked(changed, knobs, explained=False)
         return fate_of(state, self._wanted, self._line)
 
     def _chunk_of(self, fate: Fate, state: RankingState) -> str:
