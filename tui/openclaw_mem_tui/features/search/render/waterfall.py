@@ -160,7 +160,9 @@ def waterfall(
             continue
         text, role = operands.later_detail(operand, digits), "bad" if total < before else "accent"
         bar = axis.bar(min(total, before), max(total, before), role, "▒" if total < before else "█")
-        made.append(step(label, text, bar, fmt.signed(change, digits), "bad" if total < before else ""))
+        # Of the scores as they are shown.
+        shown = fmt.signed(round(total, digits) - round(before, digits), digits)
+        made.append(step(label, text, bar, shown, "bad" if total < before else ""))
         made += said(note)
     # Where MMR makes the order, its value stands out.
     role = "" if row.diversity is not None else "strong"
