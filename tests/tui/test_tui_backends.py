@@ -106,7 +106,7 @@ async def test_the_other_backend_is_compared_with_the_one_before(tmp_path: Path)
         await press(pilot, "o")
         view = screen.search.view
         assert view.baseline is not None and view.baseline.name == "qmd"
-        assert "returned only by qmd: " in screen.hits.text
+        assert "only in qmd: " in screen.hits.text
         _, rule, others = screen.hits.text.partition("── not returned: ")
         assert rule and " out " not in others, "another chunk of its file is returned, or above"
     assert [worker.error for worker in app.workers if worker.error] == []

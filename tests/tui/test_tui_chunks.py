@@ -56,9 +56,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         assert "391 tokens in 22 lines (limit 400) repeats 89 tokens of chunk 1; chunk 3 repeats 93" in facts
         assert "93 of these (overlap 80, in whole lines)" in facts
         assert "begins within MEMORY › Projects sections 3 begin in it: Network (" in facts
-        assert (
-            "not sent 7 of 19 non-blank lines are never whole in a snippet found by BM25 and vectors" in facts
-        )
+        assert "not sent 7 of 19 non-blank lines are never sent in full found by BM25 and vectors" in facts
         await press(pilot, "G")
         facts = " ".join(chunks.facts.text.split())
         assert "151 tokens in 37 lines (limit 400) 204 is the empty text after the last line end" in facts

@@ -226,7 +226,7 @@ async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_te
     async with running(tmp_path, size, demo=world.make.demo_guide()) as (pilot, screen):
         seen = [screen.hits.render_line(y).text for y in range(screen.hits.size.height)]
         ranks = [line.split()[0] for line in seen[1:7]]
-        assert ranks == [*"123456"] and "by the baseline" in seen[7] and seen[8].split()[:2] == ["▌", "28"]
+        assert ranks == [*"123456"] and "in the baseline" in seen[7] and seen[8].split()[:2] == ["▌", "28"]
         assert not any("…" in line for line in seen[7:8]), "a key that has no room is not shown"
         pane = [screen.waterfall.render_line(y).text for y in range(screen.waterfall.size.height)]
         assert pane[0].startswith("▸ ") and "signing key" in pane[0]
@@ -372,5 +372,5 @@ async def test_a_low_list_names_the_baseline_of_a_lesson(tmp_path: Path) -> None
     async with app.run_test(size=SMALL) as pilot:
         await settled(pilot)
         hits = lab(app).hits
-        assert "returned only by the baseline" in hits.text
+        assert "only in the baseline" in hits.text
         assert " · baseline: decay off · " in frame(hits)

@@ -100,7 +100,7 @@ async def test_the_tabs_show_the_screens_and_the_key_bar_ends_alike_on_all(
         await press(pilot, "p", "w")
         top = app.screen.query_one("#top", Pane)
         keys = app.screen.query_one(KeyBar).text.rstrip()
-        assert top.text.index("5 curate │ why not") and keys.endswith("esc back   ? help   ctrl+q quit")
+        assert top.text.index("5 curate │ why not") and keys.endswith("esc back   ? help")
         at = app.screen.query_one(KeyBar).text.index("esc back")
         await pilot.click(app.screen.query_one(KeyBar), offset=(at + 5, 0))
         await settled(pilot)

@@ -101,18 +101,13 @@ def test_columns_join_with_the_stages_that_ran() -> None:
     titles = row_texts(world.view(EVERYTHING, Knobs()), 100)[0]
     assert titles.split()[-7:] == ["vector", "BM25", "fused", "decay", "MMR", "↓", "score"]
     titles = row_texts(truncated(EVERYTHING), 100)[0]
-    assert titles.split()[-3:] == ["↓", "sent/lines", "score"], "where a result is not sent whole"
+    assert titles.split()[-3:] == ["↓", "sent", "score"], "where a result is not sent whole"
     view = truncated(EVERYTHING)
     assert view.trace is not None
-    for cells, title in ((100, "sent/lines"), (70, "sent")):
+    for cells in (100, 70):
         plan = hits.layout(view, "scores", cells)
-        assert title in [column.title for column in plan.numbers]
-        said = "sent: lines sent / lines of text"
-        assert legend.pairs(plan.numbers) == [said] * (title == "sent"), "where the title does not say it"
-        assert plan.path >= max(len(row.location) for row in view.trace.returned) or title == "sent"
-    assert "scored" in row_texts(world.view(EVERYTHING, bm25=()), 100)[0].split(), "not cut"
-    ranks = row_texts(world.view(EVERYTHING, Knobs()), 100, "ranks")[0]
-    assert "mmr" not in ranks, "the final rank is that of MMR"
+        assert "sent" in [column.title for column in plan.numbers]
+        assert legend.pairs(plan.numbers) == ["sent: lines sent / lines of text"]
 
 
 def test_a_list_beside_panes_at_120_has_the_columns_of_one_alone_at_80() -> None:
@@ -213,7 +208,7 @@ def test_what_left_the_answer_is_first_among_the_dropped() -> None:
     view = world.view(texts=texts_of, vector=((0, 0.9), (1, 0.8), (2, 0.7)), bm25=(), ages=(0, 0, 900))
     view = state.tuned(view, Knobs().set({"decay": True}))
     titles = [(group.title, [row.chunk_id for row in group.rows]) for group in groups.groups(view, True)]
-    assert titles == [("", ["c0", "c1"]), ("returned only by the baseline", ["c2"])]
+    assert titles == [("", ["c0", "c1"]), ("only in the baseline", ["c2"])]
     assert [(group.title, group.hidden) for group in groups.groups(view, False)][1:] == [("not returned", 1)]
 
 

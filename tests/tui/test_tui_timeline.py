@@ -108,7 +108,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
             "● flush      main            …2026-03-25.md, +29 lines",
             "◇ search     main            Japanese ticket font size",
             "▼ compaction …network        179,004 → size unknown",
-            "✗ MISSED",
+            "✗ missed",
         ):
             assert part in texts
         assert "◆ snapshot" in texts and "◇ search     main            Japanese ticket font size" in texts
@@ -116,7 +116,7 @@ async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> Non
         assert len(screen.events.drawn) == 2 and "! skipped" in screen.events.text
         assert "events: problems" in str(screen.events.border_subtitle)
         await press(pilot, "v", "m")
-        assert len(screen.events.drawn) == 1 and "✗ MISSED" in screen.events.text, "none that was skipped"
+        assert len(screen.events.drawn) == 1 and "✗ missed" in screen.events.text, "none that was skipped"
         assert screen.days.max_scroll_y == 0, "few events leave their lines to the files by day"
         detail = shown(screen, "#moment")
         assert "one turn went from 148,212 to 192,406 tokens: compaction came before" in detail
@@ -307,7 +307,7 @@ async def test_what_is_appended_is_shown_after_r(tmp_path: Path) -> None:
         folder = screen.search.service.settings.openclaw.sessions_dir
         talk.compaction().save(folder)
         await press(pilot, "r")
-        assert "✗ MISSED" in screen.events.text and "1 missed flush" in shown(screen, "#facts")
+        assert "✗ missed" in screen.events.text and "1 missed flush" in shown(screen, "#facts")
 
 
 async def test_bars_past_the_flush_threshold_end_above_it_and_others_do_not(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ TABS = tuple(entry.name for entry in SCREENS)
 IN_TURN = frozenset({"clear_faults", "reset_all"})
 
 _PAGES, _HALVES = "a page down, up", "half a page down, up"
-_SEARCH = "search: what is typed replaces the query"
+_SEARCH = "search: typing replaces the query"
 _LISTS = "providers index chunks timeline curate why_not"
 _ALL = f"search {_LISTS}"
 _SEVERAL = "providers index timeline curate"
@@ -37,7 +37,7 @@ _CHUNKS = "open what is selected: the chunks of a file, the repair of a finding,
 _VERIFY = "read every file again, even unmodified ones, and sync"
 _DEEP = "deep check: chunk every file again and compare with the index"
 _PRUNE = "remove deleted notes from the index, after showing how many (no file is touched)"
-_REPAIR = "repair the index or fix its findings, after showing the plan"
+_REPAIR = "repair the index, or what the checks found, after showing the plan"
 _OPEN_MOMENT = "open the file of a write; run a search again in the lab; another event in full"
 _KINDS = "events shown: all, flushes, missed flushes, problems, writes, searches, index"
 _ACCEPT = "write the change after confirmation; propose a rejected one again"
@@ -59,8 +59,8 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
     "Search": (
         Action("focus_query", "slash", _SEARCH, footer="search", rank=1),
         Action("edit_query", "i", "edit the query"),
-        Action("previous_query", "less_than_sign", "previous query of the history"),
-        Action("next_query", "greater_than_sign", "next query of the history"),
+        Action("previous_query", "less_than_sign", "previous query in the history"),
+        Action("next_query", "greater_than_sign", "next query in the history"),
         Action("history", "ctrl+r,Q", "search the query history", "search", "history", 14),
         Action("mode", "s", "mode: hybrid, BM25 only, vectors only", footer="mode", rank=13),
         Action("backend", "o", "switch the backend (builtin, qmd) and compare", footer="backend", rank=15),
@@ -106,7 +106,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("why_not", "w", _WHY_NOT, footer="why not", rank=3),
         Action("why_not_any", "W", "why any line of the memory is not returned: find it by path or text"),
         Action("expect", "full_stop", _EXPECT, "search why_not", "expect", 11),
-        Action("expected", "comma", "choose an expected passage and stop expecting it"),
+        Action("expected", "comma", "stop expecting a passage: choose which"),
         Action("apply_change", "enter", "try the selected change in the lab", "why_not", "try", 1),
         Action("export_change", "x", "export the selected change as configuration", "why_not", "export", 2),
         Action("pick_passage", "W", _OTHER_LINE, "why_not", "other line", 4, twin="why_not_any"),
@@ -126,7 +126,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action(
             "undo_knob",
             "z",
-            "undo the last change of a knob or a fault, or starting over",
+            "undo the last change of a knob or fault, or starting over",
             "search providers",
         ),
         Action("redo_knob", "Z", "redo it", "search providers"),
@@ -137,7 +137,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
             "shift+left,H",
             "a large step down",
             "knobs",
-            "large",
+            "large step",
             8,
             label="shift+← shift+→",
             both="change it by a large step (also H and L)",
@@ -199,7 +199,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("suspend", "ctrl+z", _SUSPEND, "everywhere", run="app.suspend_process"),
         Action("quit", "q", _QUIT, " ".join(TABS), footer="quit", rank=5),
         Action("leave_view", "q", "back", "chunks why_not", run="leave", twin="quit"),
-        Action("quit_now", "ctrl+q", "quit at once", "everywhere", "quit", 5, run="app.quit"),
+        Action("quit_now", "ctrl+q", "quit at once", "everywhere", run="app.quit"),
     ),
 }
 # A key bar asks hundreds of times how they are shown.

@@ -184,7 +184,9 @@ def fuse(state: RankingState) -> None:
         constants,
         kind="fusion",
         label="fused" if fuses else "scored",
-        heading="the lists weighted, or reciprocal ranks added (rrf)" if fuses else "by one list alone",
+        heading="weighted sum of the lists, or sum of reciprocal ranks (RRF)"
+        if fuses
+        else "by one list alone",
         entered=sum(min(len(lst.ranks), lst.cut) for lst in lists),
     )
 

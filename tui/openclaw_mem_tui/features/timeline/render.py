@@ -18,7 +18,7 @@ _MARKS: dict[str, tuple[str, str, str]] = {
     "flush nothing": ("○", "flush", "warn"),
     "flush skipped": ("!", "skipped", "warn"),
     "compaction": ("▼", "compaction", "dim"),
-    "compaction missed": ("✗", "MISSED", "bad"),
+    "compaction missed": ("✗", "missed", "bad"),
     "snapshot": ("◆", "snapshot", "good"),
     "write": ("▲", "write", "good"),
     "edit": ("▲", "edit", "good"),
@@ -78,8 +78,9 @@ def facts(state: TimelineState, waits: Line, cells: int) -> list[Line]:
         " ",
         (f"✗ {missed}", "bad strong") if state.missed else known,
         (" (compacted without a flush before it)" if state.missed and cells >= 90 else "", "dim"),
-        *line((" · ", ""), (f"! {state.skipped:,} skipped", "warn")) * (state.skipped > 0),
-        (" (did not run)" if state.skipped and cells >= 90 else "", "dim"),
+        *line((" · ", ""), (f"! {fmt.count(state.skipped, 'skipped flush', 'skipped flushes')}", "warn"))
+        * (state.skipped > 0),
+        (" (it did not run)" if state.skipped == 1 and cells >= 90 else "", "dim"),
     )
     lines = [first]
     for note in whole.notes[:2]:

@@ -36,7 +36,7 @@ READING: Reading = (
     ("● flush", "wrote to a note"),
     ("○ no reply", "NO_REPLY: the model stored nothing"),
     ("! skipped", "did not run; the details show the reason"),
-    ("▼", "a compaction; ✗ MISSED: without a flush before it"),
+    ("▼", "a compaction; ✗ missed: without a flush before it"),
     ("◆ + ?", "snapshot, write, the agent's own search"),
     ("→ size", "tokens after the compaction are not known: no response follows"),
     ("~", "estimated from the length of the transcript"),

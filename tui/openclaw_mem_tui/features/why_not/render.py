@@ -121,7 +121,7 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
 def rules(changes: Sequence[Change], cells: int) -> dict[int, Line]:
     """The line above the first change that the agent cannot be configured with; they are the last ones."""
     first = next((at for at, change in enumerate(changes) if change.mark), None)
-    head = "── only in openclaw-mem: OpenClaw has no such setting "
+    head = "── only in openclaw-mem: not a setting of OpenClaw "
     text = fmt.crop(head + "─" * (cells - 1 - len(head)), cells - 1)
     return {} if first is None else {first: line((text, "faint"))}
 

@@ -129,7 +129,7 @@ def facts(
         texts = [at for at in whole if anatomy.lines[at].text.strip()]
         hidden = sum(at in anatomy.hidden for at in texts)
         if hidden:
-            never = f"{'is' if hidden == 1 else 'are'} never whole in a snippet"
+            never = f"{'is' if hidden == 1 else 'are'} never sent in full"
             details.say(
                 "not sent", (f"{hidden} of {fmt.count(len(texts), 'non-blank line')} {never}", "warn")
             )

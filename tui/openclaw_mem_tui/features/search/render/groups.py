@@ -39,10 +39,10 @@ def groups(view: View, dropped: bool) -> list[Group]:
     left = lost(view)
     gone = {row.chunk_id for row in left}
     run = "the run without faults" if view.pool_faults else view.other_backend or "the baseline"
-    title = f"returned only by {run}{', in its order' if left[1:] else ''}"
+    title = f"only in {run}"
     reasons = _reasons((row.outcome.drop for row in left), trace)
     if len(left) == 1 and (ranks := past_the_last(trace, left[0])):
-        reasons.insert(0, f"1, {ranks}")
+        reasons.insert(0, f"now {ranks.replace(';', ' ·')}")
     others = [Group(title, left, reasons=reasons, lines=True)]
     stages: dict[str, dict[str, Drop]] = {}
     for chunk_id, drop in trace.dropped_by.items():

@@ -25,8 +25,6 @@ _GAP = 14
 #: The cell of a column that says nothing of a row, and its role.
 _NONE = ("·", "faint")
 _NOT_SENT = ("", "")
-#: The title of the column with how much of a chunk is sent, where there is room for both numbers.
-PAIR = "sent/lines"
 
 
 ColumnKind = Literal["list", "variant", "fusion", "score", "order", "snippet", "final"]
@@ -60,8 +58,7 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
     score where it is a weighted sum of the lists, those without a value in any row, how much is shown, the
     lists of an expansion, those that change scores (the first ones first), those that change the order with a
     fused score of ranks and its bonus, the lists, moves; rank, path with its lines and the last score always
-    stay; of ranks, the last one is in the first column. How much is shown has a longer title where all names,
-    and the whole locations of what is returned, leave room for it."""
+    stay; of ranks, the last one is in the first column."""
     trace = view.trace
     assert trace is not None
     numbers = _numbers(trace, mode)
@@ -107,10 +104,6 @@ def layout(view: View, mode: Columns, cells: int) -> Layout:
         if left() < min(wanted, _MIN_PATH if "list" in gone else needed):
             numbers = [c for c in numbers if c.kind not in gone and c.key not in gone]
     delta = delta and left() >= _MIN_PATH
-    explained = [_explained(c) for c in numbers]
-    longer = sum(c.width for c in explained) - sum(c.width for c in numbers)
-    if left() - longer >= max([names + 2, *(fmt.width_of(row.location) for row in trace.returned)]):
-        numbers = explained
     room = max(4, left())
     spare = room - min(wanted, room // 2) - 2
     text = spare if spare >= _ROOMY_TEXT else 0
@@ -137,13 +130,6 @@ def _numbers(trace: Trace, mode: Columns) -> list[Column]:
     columns.extend(Column(stage.name, stage.label, "snippet", width=wide) for stage in snippets)
     columns = columns if mode == "ranks" else [*columns, Column("final", "score", "final")]
     return [c._replace(width=max(c.width, len(c.title))) for c in columns]
-
-
-def _explained(column: Column) -> Column:
-    """With a title that says what both numbers of a column are."""
-    if column.kind != "snippet":
-        return column
-    return column._replace(title=PAIR, width=max(column.width, len(PAIR)))
 
 
 def short_label(label: str) -> str:
@@ -230,7 +216,10 @@ def _where(view: View, row: Row, plan: Layout, marker: Marker | None) -> Line:
         return (*where, Span(f" {fmt.crop(fmt.inert(found.text.strip()[: room + 1]), room)}", "faint"))
     blank = " " * (_NAME + 2 - width(where))  # the lines begin below one another
     if found is not None and marker is not None and blank and (left := room - len(blank) + 1) >= _GAP:
-        return (*where, Span(blank), *fit(best_line(view, row, marker, left), left))
+        shown = best_line(view, row, marker, left)
+        # Without a word of the query it would say nothing of the answer.
+        matches = any("match" in span.role.split() for span in shown)
+        return (*where, Span(blank), *fit(shown, left)) if matches else where
     return where
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openclaw_mem_tui.features.search.render.hits import PAIR
-
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Trace
     from openclaw_mem_tui.features.search.render.hits import Column
@@ -40,9 +38,8 @@ def marks(trace: Trace) -> list[tuple[str, str]]:
 
 
 def pairs(columns: Sequence[Column]) -> list[str]:
-    """What the columns of two numbers say, where their titles do not."""
-    titles = [c.title for c in columns if c.kind == "snippet" and c.title != PAIR]
-    return [f"{title}: lines sent / lines of text" for title in titles]
+    """What the columns of two numbers say."""
+    return [f"{c.title}: lines sent / lines of text" for c in columns if c.kind == "snippet"]
 
 
 def legend(trace: Trace | None) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from openclaw_mem_tui.render.terms import Marker
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Excerpt, Result, Row
 
-EDGE = "▎"
+EDGE = "┃"
 _BEST = "▸"
 CUT = "┊"
 NOT_SENT = f"{CUT} not sent"
