@@ -313,7 +313,7 @@ def test_a_file_that_is_no_database_is_told_with_a_way_out(call: Call, world: Wo
     assert plan.code == 0 and "`openclaw-mem index` would replace it" in plan.err
     assert index.read_bytes().startswith(b"nothing")
     said = call("doctor", "--fix")
-    assert said.code == 0 and "The new one took none of its embeddings" in said.out
+    assert said.code == 0 and "None of its embeddings could be read" in said.out
     assert call("doctor", "--json").json["findings"][0]["code"] == "damaged-aside"
 
 

@@ -156,7 +156,8 @@ def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Ite
         names = dict.fromkeys(finding.code for finding in left)
         total += f"\nnot repaired: {', '.join(names)}. To do: {', '.join(repairs)}."
     elif fixed := len({*report.fixable, *report.synced}):
-        embeds = ", and may embed text again" if report.synced else ""
+        again = report.synced or any(finding.replaces for finding in report.fixable)
+        embeds = ", and may embed text again" if again else ""
         total += f" `openclaw-mem doctor --fix` repairs {fixed:,} of them{embeds}."
     yield ""
     for line in total.split("\n"):

@@ -121,7 +121,7 @@ def kept(damaged: Path, saved: int) -> str:
     """What a new index has of the damaged one that it replaced, and where that is."""
     took = f"The new one took {counted(saved, 'embedding')} from it."
     if not saved:
-        took = "The new one took none of its embeddings: they are made again."
+        took = "None of its embeddings could be read: the texts are embedded again."
     from openclaw_mem_engine.stores.sqlite.files import log_of
 
     log = log_of(damaged)

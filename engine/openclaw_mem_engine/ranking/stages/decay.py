@@ -58,9 +58,9 @@ def _age_factor(pool: Pool, chunk_id: str, half_life_days: float) -> Operand:
 
 
 def age_of(factor: Operand) -> str:
-    """The age in days that a factor of decay was computed from: with one decimal below 100 days, and as many
-    more as the factor with three decimals needs to be computed from it."""
+    """The age in days that a factor of decay was computed from: with one decimal, and as many more as the
+    factor with three decimals needs to be computed from it."""
     age, half_life = factor.inputs["age_days"], factor.inputs["half_life_days"]
-    shown, least = f"{factor.value:.3f}", 1 if age < 100 else 0
-    texts = [f"{age:.{many}f}" for many in range(least, 7)]
+    shown = f"{factor.value:.3f}"
+    texts = [f"{age:.{many}f}" for many in range(1, 7)]
     return next((x for x in texts if f"{decay_multiplier(float(x), half_life):.3f}" == shown), texts[-1])

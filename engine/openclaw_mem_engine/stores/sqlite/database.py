@@ -246,8 +246,7 @@ class Database:
                 raise IndexUnavailable(f"The index {self.path} is closed: open the memory again.")
             if not self.is_at_its_path():  # another connection would see another file, or make one
                 raise IndexChanged(
-                    f"The index {self.path} was renamed or removed meanwhile. Try again, or run "
-                    "`openclaw-mem index` when there is none."
+                    f"The index {self.path} was renamed or removed meanwhile: `openclaw-mem index` builds it."
                 )
             with self.explained():
                 connection = self._connect()

@@ -96,7 +96,7 @@ class QueryActions(Lab):
             self.preview.citations = self.search.service.settings.citations
         if configured != self.search.view.backend:
             self.run_in(partial(self.search.use_backend, configured), "backend", exclusive=False)
-        self.action_focus_query()
+        self.set_focus(self.hits)  # not the query: a key that undoes it must not be typed there
 
     def action_mode(self) -> None:
         knobs = nudged(self.search.view.knobs, "mode", 1)
@@ -152,6 +152,7 @@ class HitActions(Lab):
         if not self._has_hits():
             return
         self.hits.set_dropped(not self.hits.dropped)
+        self.label_hits()
         self.draw_keys()
         self.show_row()
 

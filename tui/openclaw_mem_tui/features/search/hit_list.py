@@ -150,8 +150,7 @@ class HitList(CursorList):
         return api.Expected(row.path, best.number if best is not None else row.start_line)
 
     def _arrange(self, chosen: Row | None) -> None:
-        """Which row or rule is on which line, whatever the width; the cursor to ``chosen``, or near to where
-        it was, or to the first row."""
+        """Which row or rule is on which line, whatever the width; the cursor to ``chosen``, or near it."""
         view = self.view
         self._groups = groups.groups(view, self.dropped) if view is not None else []
         self._total = sum(len(group.rows) for group in self._groups)
@@ -168,7 +167,8 @@ class HitList(CursorList):
         self._above = funnel.nothing(view) if view is not None else []
         self._place()
         index = self._index_of(chosen) if chosen is not None else 0
-        self.cursor = min(self.cursor, max(0, len(self.rows) - 1)) if index is None else index
+        near = 0 if self.wanted else min(self.cursor, max(0, len(self.rows) - 1))
+        self.cursor = near if index is None else index
         self.changed()
         self.follow()
 

@@ -144,7 +144,7 @@ class Preview(Pane, can_focus=True):
             self.show(nothing)
             return
         text = agent_text(result, mode, view.session_key) if result is not None else ""
-        marked = marker.count(text)
+        marked = marker.count(result.snippet) if result is not None else 0  # not in the line of the source
         whole = fmt.count(len(result.chunk_ids), "chunk") if result and len(result.chunk_ids) > 1 else ""
         matches = fmt.count(marked, "match", "matches") if marked else ""
         cut = "truncated" if row.truncated else ""
