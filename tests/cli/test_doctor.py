@@ -216,7 +216,10 @@ def test_fix_syncs_where_that_repairs(call: Call, world: World) -> None:
         "UPDATE chunks SET end_line = 99 WHERE seq = 2",
     )
     found = call("doctor")
-    assert found.code == 6 and "`openclaw-mem doctor --fix` repairs 2 of them." in found.out
+    assert (
+        found.code == 6
+        and "`openclaw-mem doctor --fix` repairs 2 of them, and may embed text again." in found.out
+    )
     said = call("doctor", "--fix", "--json")
     assert (said.code, said.err) == (0, "")
     assert [row["code"] for row in said.json["findings"]] == ["damaged-aside"]

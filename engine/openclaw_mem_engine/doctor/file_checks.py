@@ -87,7 +87,7 @@ def check_files(disk: Disk, out: Outcome) -> None:
         for file in listing.files
         if file.path in known and file.path not in changed and _as_recorded(file, seen[file.path])
     }
-    out.detail = f"{counted(len(known), 'file')} known, {len(disk.present):,} as recorded"
+    out.detail = f"{counted(len(known), 'file')} indexed, {len(disk.present):,} as on disk"
     for code, paths, state, found in (
         ("files-changed", changed & known.keys(), "modified on disk", "Searches find the old text"),
         ("files-not-indexed", changed - known.keys(), "not indexed", "No search finds the text"),
@@ -190,7 +190,7 @@ def check_snippets(settings: Settings, snap: Examined, out: Outcome) -> dict[str
         text = f"The index has kept wrong counts of what no search can show of {counted(len(wrong), 'file')}."
         out.add("unshown-differs", "warning", text, wrong, FIX)
     whole = total(files.values())
-    out.detail = f"snippet={knobs.snippet}: {percent(whole.share)} of the text is in none"
+    out.detail = f"{percent(whole.share)} of the text can never be sent (snippet={knobs.snippet})"
     hidden = [path for path, found in files.items() if found.hidden_lines]
     if hidden and knobs.snippet == "head":
         hidden.sort(key=lambda path: -files[path].hidden_characters)

@@ -188,7 +188,7 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
             out.add("no-fingerprint", "error", text, repair=INDEX)
         return
     schema = schema_of(fingerprint)
-    out.detail += f", tables of version {schema or 'unknown'}"
+    out.detail += f", schema version {schema or 'unknown'}"
     if schema > SCHEMA_VERSION:
         out.add("newer-schema", "error", newer(schema), repair=UPGRADE)
         return

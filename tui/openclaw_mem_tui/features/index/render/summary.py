@@ -266,7 +266,7 @@ def repair_plan(
     ``readable``, of how many, as far as that is known. ``hosts`` are those that texts without one are sent
     to."""
     text = "The index is damaged. A new one is built from your notes, which are not changed."
-    text += f" The damaged file is kept beside it; you can delete it. The last {KEEP_DAMAGED} such files are kept."
+    text += f" The damaged file is kept beside it; you can delete it. The last {KEEP_DAMAGED} are kept."
     made = [*wrapped(line(text), cells), (), *items(found, cells), *[()] * bool(found)]
     count, held = readable or (0, None)
     whole = count == held and count > 0
