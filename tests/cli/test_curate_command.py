@@ -24,7 +24,7 @@ def test_nothing_to_curate_is_said(call: Call, world: World) -> None:
     said = call("curate")
     assert said.out.splitlines() == [
         "MEMORY.md: 4 lines (200 advised), 80 of 20,000 characters",
-        "no agent search that returned something is recorded",
+        "no agent search with results is recorded",
         "",
         "no proposals",
     ]

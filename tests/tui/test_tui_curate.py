@@ -351,7 +351,7 @@ async def test_without_proposals_only_what_is_true_and_acts_is_shown(tmp_path: P
     async with opened(of_notes(tmp_path, {"MEMORY.md": MEMORY})) as (pilot, screen):
         said = "No proposals: nothing outdated, repeated or too long was found in MEMORY.md."
         assert screen.candidates.text.strip() == said and screen.files.has_focus
-        assert "no agent search that returned something is recorded" in shown(screen, "#facts")
+        assert "no agent search with results is recorded" in shown(screen, "#facts")
         assert "enter open" in shown(screen, KeyBar)
         await press(pilot, "tab")
         keys = shown(screen, KeyBar)

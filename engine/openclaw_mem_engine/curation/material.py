@@ -228,7 +228,7 @@ class Material:
     def searches_sentence(self) -> str:
         count = len(self.recalls)
         if not count:
-            return "no agent search that returned something is recorded"
+            return "no agent search with results is recorded"
         last = self.recalls[-1].day
         return f"{count:,} agent search{'es' if count > 1 else ''}, last {last}"
 

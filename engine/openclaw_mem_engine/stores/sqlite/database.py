@@ -246,7 +246,7 @@ class Database:
                 raise IndexUnavailable(f"The index {self.path} is closed: open the memory again.")
             if not self.is_at_its_path():  # another connection would see another file, or make one
                 raise IndexChanged(
-                    f"The index {self.path} was renamed or removed meanwhile: `openclaw-mem index` builds it."
+                    f"The index was renamed or removed: `openclaw-mem index` builds it. File: {self.path}"
                 )
             with self.explained():
                 connection = self._connect()

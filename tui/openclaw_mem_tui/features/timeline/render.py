@@ -225,7 +225,7 @@ def moment_head(cells: int, names: Mapping[str, str]) -> Line:
 def day_head(cells: int, empty: bool) -> Line:
     """Titles of the columns of ``day_row``; what would fill the list where it is ``empty``."""
     if empty:
-        return line((fmt.crop("  No session, commit or kept text shows a write.", cells), "dim"))
+        return line((fmt.crop("  No write is recorded (in sessions, git or our own edits).", cells), "dim"))
     return line((f"  {'day':<10} {fmt.left('file', max(4, cells - 23))} written", "dim"))
 
 
