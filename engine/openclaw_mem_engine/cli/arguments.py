@@ -69,7 +69,7 @@ tui: open the workbench: search as you type, see every score
   Type a query and press enter. Then `w` asks why a passage is not returned, `p` changes the ranking, `b`
   pins a baseline to compare with, `?` explains the screen, and `q` quits.
   @remote
-  The workbench sends it the query also while you type.
+  The query may be sent also while you type.
   words:QUERY*  the first query
   --theme T     claw-dark (default), claw-light, claw-contrast, or one of yours
   --session-key
