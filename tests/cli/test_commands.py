@@ -229,7 +229,9 @@ def test_advice_about_a_provider_without_a_key_is_one_that_helps(
 ) -> None:
     call("index")
     said = call("search", "router", "--provider", "openai").out
-    assert "set the environment variable OPENAI_API_KEY" in said and "index stale" in said
+    assert (
+        "set OPENAI_API_KEY or, for the primary provider, provider.api_key" in said and "index stale" in said
+    )
     assert "openai index`" not in said, "a sync without a key changes nothing"
     assert "updates it" not in call("status", "--provider", "openai").out
     assert call("index", "--provider", "openai").out.startswith("Incomplete: 4 files"), "nor is it up to date"
@@ -280,9 +282,9 @@ def test_config_names_origin_and_range_and_hides_secrets(bare: Call, world: Worl
     weight = bare("config", "show", "query.bm25_weight").out
     assert weight == "query.bm25_weight               0.5  (from query.vector_weight)\n"
     assert "agent                           main\n" in said.out, "what is built in has no origin"
-    assert "a whole number" not in said.out
+    assert "an integer" not in said.out
     ranges = bare("config", "--verbose").out.partition("query.max_results ")[2].splitlines()
-    assert ranges[1].strip() == "allowed: a whole number, 1 to 200"
+    assert ranges[1].strip() == "allowed: an integer, 1 to 200"
     as_json = bare("config", "--json")
     assert as_json.json["settings"]["provider.api_key"]["value"] == "set"
     assert key not in said.out + said.err + as_json.out
@@ -461,7 +463,7 @@ def test_every_command_has_help_with_an_example(
 @pytest.mark.parametrize("command", ["index", "search", "why-not", "tui", "tool", "watch", "prompt"])
 def test_the_help_says_that_text_may_be_sent_and_billed(bare: Call, command: str) -> None:
     about = " ".join(bare(command, "--help").out.partition("options:")[0].split())
-    assert re.search(r"(?i)a remote provider (may get|gets|may then get) .*\bcharge for", about)
+    assert re.search(r"(?i)a remote provider (may receive|gets) .*\bcharge for", about)
 
 
 def test_the_options_of_a_search_are_grouped(bare: Call) -> None:

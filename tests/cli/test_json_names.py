@@ -19,9 +19,9 @@ PAGE = (ROOT / "docs" / "json.md").read_text("utf-8")
 
 
 def named(what: str) -> list[str]:
-    """The names in the row of the table of names that says so."""
-    (row,) = re.findall(rf"^\| ([^|]+) \| {re.escape(what)}", PAGE, flags=re.M)
-    return re.findall(r"`(\w+)`", row)
+    """The names in the rows of the table of names that say so."""
+    rows = re.findall(rf"^\| ([^|]+) \| {re.escape(what)}", PAGE, flags=re.M)
+    return re.findall(r"`(\w+)`", " ".join(rows))
 
 
 def test_stages_have_their_order() -> None:

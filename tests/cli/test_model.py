@@ -93,7 +93,10 @@ def test_without_a_terminal_a_download_needs_yes_and_nothing_is_asked(
 ) -> None:
     said = call("model", "download", "--model", MODEL, "--from", hub.base_url)
     assert (said.code, said.out) == (2, "")
-    assert f"Downloading {MODEL} to {world.data / 'models'} needs confirmation" in said.err
+    assert (
+        f"Downloading {MODEL} ({hub.base_url.partition('//')[2]}) to {world.data / 'models'} needs"
+        in said.err
+    )
     assert "--yes" in said.err
     assert hub.requests == []
     assert not world.data.exists()

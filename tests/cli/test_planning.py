@@ -37,7 +37,7 @@ def test_a_dry_run_counts_what_looks_like_credentials(call: Call, world: World) 
     key = f"glpat-{'aB3dE5fG7h' * 2}"
     world.write("memory/keys.md", f"# Keys\n\nthe spare key: it turns\n\nuse {key}\n")
     said = call("index", "--dry-run")
-    assert "\n1 chunk seems to hold credentials. What is sent has them masked. Lines:" in said.out
+    assert "\n1 chunk seems to hold credentials. They are redacted in what is sent. Lines:" in said.out
     assert key not in said.out
     assert call("index", "--dry-run", "--json").json["credentials"] == 1
 

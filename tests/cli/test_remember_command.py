@@ -44,7 +44,7 @@ def test_written_after_a_yes_and_taken_back(note: Path, capsys: pytest.CaptureFi
     assert run(["undo", "--yes"]) == 0
     assert note.read_text() == before
     assert run(["undo", "--yes"]) == 2
-    assert "no edit left to undo. To undo an undo, name its number. `" in capsys.readouterr().err
+    assert "no change left to undo. To undo an undo, name its number. `" in capsys.readouterr().err
     assert run(["undo", "2", "--yes"]) == 0 and note.read_text() != before
     assert run(["undo", "1", "--show"]) == 0
 
@@ -141,4 +141,4 @@ def test_the_text_before_an_edit_that_made_the_note(note: Path, capsys: pytest.C
     capsys.readouterr()
     assert run(["undo", "1", "--show"]) == 0
     shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", "openclaw-mem: The note did not exist before edit 1.\n")
+    assert (shown.out, shown.err) == ("", "openclaw-mem: The note did not exist before change 1.\n")

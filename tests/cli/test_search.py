@@ -293,8 +293,8 @@ def test_a_profile_keeps_configured_values_however_it_is_named(
         (["why-not", "", "MEMORY.md"], 'A query is required, for example "vpn certificate".\n'),
         (["prompt", "--query", " "], "--query is empty: write --query Q, or leave it out."),
         (["chunks", " "], "A path is required"),
-        (["undo", "--list", "--show"], "leave EDIT and --show out"),
-        (["undo", "1", "--list"], "leave EDIT and --show out"),
+        (["undo", "--list", "--show"], "leave CHANGE and --show out"),
+        (["undo", "1", "--list"], "leave CHANGE and --show out"),
         (
             ["search", "x", "--set", "dcay=on"],
             "'dcay'. Did you mean decay? `openclaw-mem config show query --v",

@@ -66,7 +66,7 @@ def test_get_and_parameters_from_stdin(
     assert json.loads(from_stdin(json.dumps(given).encode()).out) == expected
     for data in (b"", b"\xff\xfe\x00", b"[" * 100_000, b"3"):
         said = from_stdin(data)
-        assert said.code == 2 and "They look like {path, from?, lines?}." in said.err
+        assert said.code == 2 and "Expected: {path, from?, lines?}. Example:" in said.err
     for index in world.indexes:
         index.write_bytes(b"no index at all " * 400)
     assert json.loads(from_stdin(json.dumps(given).encode()).out) == expected, "it needs no index"
@@ -85,18 +85,18 @@ def test_get_and_parameters_from_stdin(
         (
             "memory_search",
             "{}",
-            "The parameter query is required. The parameters look like {query, maxResults?, minScore?}. "
+            "The parameter query is required. Expected: {query, maxResults?, minScore?}. "
             """Example: `openclaw-mem tool memory_search '{"query": "vpn certificate"}'`""",
         ),
-        ("memory_search", '{"query": 5}', "The parameter query must be a text. The parameters look like"),
+        ("memory_search", '{"query": 5}', "The parameter query must be a string. Expected:"),
         ("memory_search", json.dumps({"query": "word " * 30_000}), "100,000 is the limit"),
         ("memory_search", "{query: 1}", "are not JSON"),
         (
             "memory_search",
             '["x"]',
-            "are not a JSON object. They look like {query, maxResults?,",
+            "are not a JSON object. Expected: {query, maxResults?,",
         ),
-        ("memory_get", "{}", "The parameter path is required. The parameters look like {path, "),
+        ("memory_get", "{}", "The parameter path is required. Expected: {path, "),
         ("memory_store", "{}", "The agent has no memory_store: the memory plug-in is memory-core"),
     ],
 )

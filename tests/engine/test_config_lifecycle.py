@@ -63,7 +63,7 @@ def test_what_does_not_fit_is_replaced_and_said(world: World) -> None:
     assert found.compaction.memory_flush.soft_threshold_tokens == 4000
     assert found.sandbox.workspace_access is None
     assert [note.text.split("openclaw.json: ")[1] for note in found.warnings] == [
-        "agents.defaults.compaction.memoryFlush.softThresholdTokens is -3; allowed: a whole number (tokens), "
+        "agents.defaults.compaction.memoryFlush.softThresholdTokens is -3; allowed: an integer (tokens), "
         "0 or more. 4000 is used.",
         "agents.defaults.sandbox.workspaceAccess is 'all'; allowed: none, ro, rw. nothing is used.",
         "agents.defaults.compaction.mode is not used.",

@@ -193,7 +193,7 @@ def test_the_new_keys_are_shown_with_origin_and_range(world: World) -> None:
     assert settings.provider.concurrency == 8 and settings.provider.local_idle_minutes == 0.5
     assert rows["provider.also"].value_text == "static"
     assert rows["provider.concurrency"].value_text == "8"
-    assert rows["provider.concurrency"].allowed == "a whole number (requests), 1 to 32"
+    assert rows["provider.concurrency"].allowed == "an integer (requests), 1 to 32"
     assert rows["provider.local_idle_minutes"].origin.where == f"{path}: provider.local_idle_minutes"
     shown = to_dict(settings)["settings"]
     assert shown["provider.also"]["value"] == ["static"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import re
 import traceback
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,37 @@ def test_the_page_of_settings_is_up_to_date() -> None:
     assert page.read_text("utf-8").endswith(reference())
     ranking = page.with_name("ranking.md").read_text("utf-8")
     assert ranking.endswith(knob_reference())
+
+
+#: A value of each kind; one with limits or choices gets the first of these.
+SAMPLES = {
+    "switch": True,
+    "text": "none",
+    "texts": ["text"],
+    "path": "/folder",
+    "secret": "key",
+    "number": 0.5,
+}
+SAMPLES |= {"url": "https://h", "headers": {"A": "b"}, "duration": "5m", "table": {}, "tables": []}
+
+
+def test_the_page_names_keys_of_openclaw_that_are_read(world: World) -> None:
+    pairs = re.findall(r"^\| `([\w.]+)` \|.*\| `([\w.-]+)` \|[^|]*\|$", reference(), flags=re.M)
+    assert len(pairs) > 70
+    for ours, theirs in pairs:
+        rule = SETTINGS[ours].openclaw_rule
+        value: Any = int(rule.low or 0) if rule.kind == "int" else SAMPLES[rule.kind]
+        if rule.choices:
+            value = list(rule.choices[:1]) if rule.kind == "texts" else rule.choices[0]
+        content: Any = {"agents": {"defaults": {"memorySearch": {"provider": "openai"}}}}
+        *above, last = theirs.split(".")
+        table = content
+        for name in above:
+            table = table.setdefault(name, {})
+        table[last] = value
+        path = world.openclaw(content)
+        rows = {row.key: row for row in describe(world.load())}
+        assert rows[ours].origin.where == f"{path}: {theirs}"
 
 
 class TestFragment:

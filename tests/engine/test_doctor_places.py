@@ -74,7 +74,7 @@ def test_files_of_others_are_no_left_overs(settings: Settings) -> None:
     aside_path(settings.index_path).write_bytes(b"x")
     report = looked(settings)
     assert len(named(report, "left-overs").evidence) == 1
-    assert fix(settings, report) == ["1 file of killed rebuilds and edits removed"]
+    assert fix(settings, report) == ["1 file of killed rebuilds and changes removed"]
     assert [path.read_text() for path in foreign] == ["my own"] * 3
 
 
@@ -85,7 +85,7 @@ def test_what_could_not_be_removed_is_not_told_as_removed(settings: Settings) ->
     stuck.mkdir()  # which unlink refuses, also to root
     report = looked(settings)
     assert len(named(report, "left-overs").evidence) == 2
-    assert fix(settings, report) == ["1 file of killed rebuilds and edits removed"]
+    assert fix(settings, report) == ["1 file of killed rebuilds and changes removed"]
     assert stuck.exists() and not left.exists()
 
 

@@ -110,7 +110,7 @@ def test_a_lost_text_is_said_and_the_note_stays(settings: Settings, lost: str) -
     editor.append(DAY, "b", "test")
     (kept,) = (settings.data_dir / "edits").rglob(lost)
     kept.unlink()
-    with pytest.raises(UsageError, match=r"damaged or lost|no edit left to undo"):
+    with pytest.raises(UsageError, match=r"damaged or lost|no change left to undo"):
         editor.undo()
     with pytest.raises(UsageError, match="damaged or lost"):
         editor.before(1)

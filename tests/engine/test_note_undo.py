@@ -86,7 +86,7 @@ def test_an_undo_keeps_what_others_changed_in_other_lines(
         with pytest.raises(NoteChanged, match=UNCLEAR):
             editor.propose_undo()
     else:
-        assert editor.propose_undo() == NoteEdit(DAY, now, undone, "undo of edit 1: test", 1)
+        assert editor.propose_undo() == NoteEdit(DAY, now, undone, "undo of change 1: test", 1)
         editor.undo()
         assert note.read_bytes() == undone.encode() and editor.history()[1].undone
         editor.undo(2)
@@ -128,10 +128,10 @@ def test_an_undo_and_the_changes_of_others_commute(settings: Settings) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "now", "why"),
     [
-        ("a\n", "a\nours\n", None, f"{DAY} was deleted since edit 1. "),
-        ("a\n", None, "theirs\n", f"{DAY} was made again since edit 1, which removed it. "),
-        ("a\n", "a\nours\n", "a\nOurs\n", f"{DAY} was modified since edit 1: {UNCLEAR}. "),
-        (None, "ours\n", "Ours\n", f"{DAY} was modified since edit 1: {UNCLEAR}. "),
+        ("a\n", "a\nours\n", None, f"{DAY} was deleted since change 1. "),
+        ("a\n", None, "theirs\n", f"{DAY} was made again since change 1, which removed it. "),
+        ("a\n", "a\nours\n", "a\nOurs\n", f"{DAY} was modified since change 1: {UNCLEAR}. "),
+        (None, "ours\n", "Ours\n", f"{DAY} was modified since change 1: {UNCLEAR}. "),
     ],
 )
 @pytest.mark.parametrize("kept", [True, False])
@@ -150,7 +150,8 @@ def test_a_refusal_says_what_happened_to_the_note(
             file.unlink()
         if now and after:
             why = (
-                f"{DAY} was modified since edit 1, and the text that this edit left is not kept or damaged. "
+                f"{DAY} was modified since change 1, and the text that this change left is not kept or "
+                "damaged. "
             )
     hint = " `openclaw-mem undo 1 --show` prints what the note held before." if before else ""
     with pytest.raises(NoteChanged) as refused:

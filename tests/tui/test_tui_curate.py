@@ -468,7 +468,7 @@ async def test_an_undo_that_is_refused_is_said_in_full_before_the_selected_propo
         await press(pilot, "D", "exclamation_mark")
         text = " ".join(pilot.app.screen.query_one(HelpText).text.split())
         assert text.startswith(
-            "! MEMORY.md was modified since edit 1: what that changed is not as it left it, or"
+            "! MEMORY.md was modified since change 1: what that changed is not as it left it, or"
         )
         assert "tea is black" in note.read_text()
 

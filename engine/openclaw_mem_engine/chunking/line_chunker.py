@@ -99,7 +99,7 @@ def limits_of(tokens: int, overlap: int) -> tuple[int, int]:
     """The UTF-16 units of a chunk and of what it repeats. Raises UsageError as ``chunk_lines`` does."""
     for name, value in (("tokens", tokens), ("overlap", overlap)):
         if not isinstance(value, int) or isinstance(value, bool):
-            raise UsageError(f"Chunk {name} must be a whole number, not {value!r}.")
+            raise UsageError(f"Chunk {name} must be an integer, not {value!r}.")
     if tokens < 1:
         raise UsageError(f"Chunk tokens must be 1 or more, not {tokens}.")
     kept = min(max(overlap, 0), tokens - 1)

@@ -34,7 +34,12 @@ _TEXT = r"""
       embeddings-timeout, embeddings-garbage, zero-vector, wrong-dimension, no-sqlite-vec, no-fts5,
       qmd-missing, qmd-timeout, qmd-json, qmd-exit (screen 2 of the workbench says what each does)
   --dry-run  show what would be written, and write nothing
-  --session ID !  a session's id or key, or a unique start of the id or end of the key, such as main
+  --session ID !  the id or key of a session; the start of an id or the end of a key is enough, if it is
+      unique, such as main
+
+@remote
+  A remote provider may receive the query, and the text of notes that have no vector yet. It may charge for
+  both. `openclaw-mem providers` shows the provider.
 
 @ranking
   = ranking
@@ -62,9 +67,9 @@ tui: open the workbench: search as you type, see every score
   $ tui "print spooler"
   $ tui --fault embeddings-timeout
   Type a query and press enter. Then `w` asks why a passage is not returned, `p` changes the ranking, `b`
-  pins a baseline to compare with, `?` explains the screen, and `q` quits. A remote provider may get the
-  query, also while you type, and text of notes without a vector, and charge for them: `openclaw-mem
-  providers` names it.
+  pins a baseline to compare with, `?` explains the screen, and `q` quits.
+  @remote
+  The query may be sent also while you type.
   words:QUERY*  the first query
   --theme T     claw-dark (default), claw-light, claw-contrast, or one of yours
   --session-key
@@ -76,8 +81,7 @@ search: search the notes, best results first
   $ search "when does the certificate expire" --explain
   $ search GRN-40417 --profile workbench --max-results 10
   $ search backup --set decay=on --set half_life_days=90 --json
-  A remote provider may get the query and text of notes without a vector, and charge for them:
-  `openclaw-mem providers` names it.
+  @remote
   words:QUERY*  the query
   --query
   --no-sync
@@ -95,8 +99,8 @@ why-not (why_not:run): show why a passage is not returned, and what returns it
   $ why-not "vpn certificate" MEMORY.md --profile workbench --json
   It follows the passage from the file on disk to the snippet, and stops at the first step that drops the
   passage. With a path alone, the passage is the chunk of that note that is nearest to being returned. Every
-  change of a knob that it names was tried, in steps (min score: 0.01). A remote provider may get the
-  query and text of notes without a vector, and charge for them: `openclaw-mem providers` names it.
+  change of a knob that it names was tried, in steps (min score: 0.01).
+  @remote
   query:QUERY           what is searched
   location:PATH[:LINE]  a line, a chunk as search prints it, or a note: MEMORY.md:3, MEMORY.md:1-25,
       MEMORY.md
@@ -115,7 +119,7 @@ tool: call one of the agent's memory tools as the agent does
   $ tool memory_search '{"query": "vpn certificate"}'
   $ tool memory_get '{"path": "MEMORY.md", "from": 3, "lines": 10}'
   It prints the tool's answer as JSON, with citations and scope, by the configured profile and provider.
-  A remote provider may get the query and text of notes without a vector, and charge for them.
+  @remote
   name:NAME             memory_search, memory_get, memory_recall; memory_store and memory_forget write
   parameters:JSON? ={}  its parameters; - is stdin
   --session-key KEY     decides citations and scope (default: a direct chat)
@@ -143,7 +147,7 @@ index: sync the index with the notes on disk
   $ index --workspace ~/.openclaw/workspace
   $ index --dry-run --provider openai
   Only what changed is read again. You can stop it at any time: finished work is kept. A remote
-  provider gets text that has no vector yet, and may charge for it: --dry-run shows that.
+  provider gets the text that has no vector yet, and may charge for it: --dry-run shows that.
   --force            rebuild the index; searches keep using the old one meanwhile
   --verify           read every file and compare it, also files with the same time and size
   --prune            remove the notes of an emptied workspace from the index
@@ -156,7 +160,7 @@ index: sync the index with the notes on disk
 watch: keep the index up to date until Ctrl-C
   $ watch
   $ watch --json >> sync.jsonl
-  A remote provider gets text of notes without a vector, and may charge for it. A line is printed only when
+  A remote provider gets the text that has no vector yet, and may charge for it. A line is printed only when
   something happens. It syncs sync.debounce_ms after the last change, even if sync.watch is off, and every
   sync.interval_minutes. The end of a conversation is indexed after sync.session_quiet_s without a message.
 
@@ -198,7 +202,7 @@ undo (remember:undo): undo the last change that openclaw-mem made in a note
   $ undo --list
   $ undo 12 --show
   It refuses if the lines of the change were changed since.
-  edit:EDIT?  its number, as --list prints it (default: the last)
+  edit:CHANGE?  its number, as --list prints it (default: the last)
   --list      the changes that can be undone, newest first
   --show      print the note as it was before the change
   --dry-run
@@ -230,8 +234,9 @@ flush: ask a model what to keep from a conversation, and append it
 snapshot: save the last messages of a conversation as a note
   $ snapshot --session main --dry-run
   OpenClaw does this on /new and /reset. Commands, tool calls and errors are not kept. The note is
-  memory/DATE-NAME.md. The chat model of flush.model gets their beginning and chooses the name; without
-  one, the name is the time. It is written at once. An existing note is never replaced.
+  memory/DATE-NAME.md. The chat model of flush.model gets the first 2,000 characters of the kept messages, and
+  chooses the name. Without a model, the name is the time. The note is written at once. An existing note is
+  never replaced.
   --session
   --dry-run
 
@@ -240,8 +245,8 @@ prompt: show what a system prompt gets from memory, with tokens
   $ prompt --session-type group --citations off
   $ prompt --query "vpn certificate"
   It prints the text, the files with the line at which they are cut, missing files, and the logs of today
-  and yesterday. With --query it also shows how many tokens a search saves; a remote provider may then
-  get the query and text of notes without a vector, and charge for them.
+  and yesterday. With --query it also shows how many tokens a search saves.
+  @remote
   --session-type {main,group,subagent,cron} =main  whose prompt (default: main, a direct chat)
   --citations {auto,on,off}  whether results name their source (default: as configured)
   --query Q                  search this, and compare with reading whole files

@@ -41,8 +41,9 @@ BACKEND_COMMANDS = r"""
 
 qmd: search whole documents in collections, as QMD does
   $ qmd query "vpn certificate"
-  A remote provider may get queries (vsearch, query) and text without a vector (also embed), and charge for
-  them: `openclaw-mem providers` names it. `qmd search` sends nothing.
+  A remote provider may receive queries (vsearch, query), and the text of documents that have no vector yet
+  (also embed). It may charge for both. `openclaw-mem providers` shows the provider. `qmd search` sends
+  nothing.
 
 qmd search (qmd_search:run): search documents by words only (BM25, no model)
   $ qmd search "vpn certificate" -c notes --format json
@@ -163,8 +164,8 @@ qmd warm-up (qmd:warm_up): prepare the external program: collections, index, one
 
 memories: store and find single memories, as memory-lancedb does
   $ memories list
-  A remote provider gets the texts that are stored and searched, and may charge for them: `openclaw-mem
-  providers` names it.
+  A remote provider gets the texts that are stored and searched, and may charge for them. `openclaw-mem
+  providers` shows the provider.
 
 memories list (memories:listed): list all memories, newest first
   $ memories list

@@ -16,10 +16,10 @@
       @ranking
       = output       a title in the help of the command, over the options that follow
 
-``@ranking`` alone stands for all options of that block, ``--no-sync`` alone for the one of ``@shared``. A
-text goes on in lines indented by six blanks. ``files (status:run_files): ...`` names what runs a command,
-a function of a module of ``cli`` (default: ``NAME:run``). ``config set`` is a command of ``config``;
-``config -> show: ...`` says which of these runs when none is named.
+``@ranking`` alone stands for all options and sentences of that block, ``--no-sync`` alone for the one of
+``@shared``. A text goes on in lines indented by six blanks. ``files (status:run_files): ...`` names what runs
+a command, a function of a module of ``cli`` (default: ``NAME:run``). ``config set`` is a command of
+``config``; ``config -> show: ...`` says which of these runs when none is named.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def read(text: str) -> tuple[dict[str, list[Command]], dict[str, list[Option]]]:
     """The commands by section, and the groups of options by name."""
     sections: dict[str, list[Command]] = {}
     groups: dict[str, list[Option]] = {}
+    sentences: dict[str, list[str]] = {}
     #: By the words before its last one: where a command is added, "" for the present section.
     places: dict[str, list[Command]] = {}
     for block in text.strip().split("\n\n"):
@@ -75,6 +76,7 @@ def read(text: str) -> tuple[dict[str, list[Command]], dict[str, list[Option]]]:
                 title = line[2:]
             elif line.startswith("@"):
                 options += groups[line[1:]]
+                details += sentences[line[1:]]
             elif help:
                 options.append(_option(spec, help.strip(), title))
             elif line.startswith("--") and " " not in line:
@@ -82,7 +84,7 @@ def read(text: str) -> tuple[dict[str, list[Command]], dict[str, list[Option]]]:
             else:
                 details.append(line)
         if head.startswith("@"):
-            groups[head[1:]] = options
+            groups[head[1:]], sentences[head[1:]] = options, details
             continue
         names, _, summary = head.partition(": ")
         names, _, runner = names.removesuffix(")").partition(" (")

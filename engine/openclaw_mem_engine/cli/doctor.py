@@ -221,5 +221,5 @@ def _cache_lines(sizes: Sequence[CacheSize], kept: int) -> list[str]:
         rows.append((one_line(size.space.label), *counts, moment(size.oldest, now), moment(size.newest, now)))
     entries = counted(sum(size.entries for size in sizes), "embedding")
     total = f"{entries}, {byte_size(sum(size.bytes for size in sizes))}"
-    rule = f"an index run keeps at most {kept:,}, and always those that chunks need."
+    rule = f"`openclaw-mem index` keeps {kept:,} at most, or more if chunks need them."
     return [*table(rows), *hanging(f"{total}; {rule}", 2)]

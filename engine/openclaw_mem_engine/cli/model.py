@@ -6,6 +6,7 @@ import hashlib
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ByteProgress
@@ -156,10 +157,9 @@ def _status(settings: Settings, files: list[ModelFile], *, as_json: bool) -> int
 
 def _rows(settings: Settings, file: ModelFile) -> list[tuple[str, str]]:
     partial = f"; {byte_size(file.partial)} of a stopped download are kept" if file.partial else ""
-    from openclaw_mem_engine.providers.local.model_file import SIZES
-
-    about = f", {SIZES[file.model]}" if file.model in SIZES else ""
-    presence = f"not on this machine{about}{partial}" if file.size is None else byte_size(file.size)
+    presence = (
+        _with_size(file, "not on this machine") + partial if file.size is None else byte_size(file.size)
+    )
     provider = _provider(settings, file.use)
     used = "local, so this model is used" if provider == "local" else f"{provider}, not local"
     return [
@@ -169,6 +169,13 @@ def _rows(settings: Settings, file: ModelFile) -> list[tuple[str, str]]:
         *([("licence", _LICENCE)] if file.model.startswith(_PROPOSED) else []),
         ("provider" if file.use == "embedding" else _PROVIDERS[file.use][0], used),
     ]
+
+
+def _with_size(file: ModelFile, text: str) -> str:
+    """``text`` with the size of the file, where that is known without asking."""
+    from openclaw_mem_engine.providers.local.model_file import SIZES
+
+    return ", ".join(filter(None, (text, SIZES.get(file.model))))
 
 
 def _facts(settings: Settings, file: ModelFile) -> dict[str, Any]:
@@ -198,8 +205,10 @@ def _download(file: ModelFile, base_url: str, *, yes: bool, as_json: bool) -> in
             "--model hf:organisation/repository/file.gguf."
         )
     if not yes and not can_ask():
+        of = _with_size(file, urlsplit(file.url).netloc)
         raise UsageError(
-            f"Downloading {file.model} to {file.folder} needs confirmation: use a terminal, or add --yes."
+            f"Downloading {file.model} ({of}) to {file.folder} needs confirmation: "
+            "use a terminal, or add --yes."
         )
     from openclaw_mem_engine.providers.local.download import download
 

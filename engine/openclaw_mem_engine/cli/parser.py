@@ -303,5 +303,5 @@ def whole_number(text: str | None, option: str, least: int) -> int | None:
     except ValueError:
         number = least - 1
     if number < least or number > sys.maxsize:
-        raise UsageError(f"{option} is {visible(text)[:60]!r}; allowed: a whole number, {least} or more.")
+        raise UsageError(f"{option} is {visible(text)[:60]!r}; allowed: an integer, {least} or more.")
     return number

@@ -29,7 +29,7 @@ def plan_lines(plan: Plan, *, chunks: bool = True) -> list[str]:
     if plan.credentials:
         seem = counted(plan.credentials, "chunk seems", "chunks seem")
         lines.append(
-            f"{seem} to hold credentials. What is sent has them masked. Lines: `openclaw-mem doctor`"
+            f"{seem} to hold credentials. They are redacted in what is sent. Lines: `openclaw-mem doctor`"
         )
     if plan.spaces:
         rows = [("vectors of", "to embed", "from cache", "tokens", "cost", "text goes to", "price")]

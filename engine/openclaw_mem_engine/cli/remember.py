@@ -101,29 +101,30 @@ def _excluded(settings: Settings, path: str) -> str:
 def undo(arguments: Namespace) -> int:
     """Take back an edit of a note, list the edits, or print a note as it was before one."""
     from openclaw_mem_engine.cli.parser import whole_number
-    from openclaw_mem_engine.notes.editor import NoteEditor
+    from openclaw_mem_engine.notes.editor import NO_CHANGES, NoteEditor
 
     if arguments.list and (arguments.show or arguments.edit is not None):
-        raise UsageError("--list names all edits: leave EDIT and --show out.")
+        raise UsageError("--list names all changes: leave CHANGE and --show out.")
     editor = NoteEditor(settings_of(arguments))
-    number = whole_number(arguments.edit, "EDIT", 1)
+    number = whole_number(arguments.edit, "CHANGE", 1)
     if arguments.list:
         edits = editor.history(500)
-        rows = [("edit", "when", "note", "lines", "why")]
+        rows = [("change", "when", "note", "lines", "why")]
         for edit in edits:
             when = datetime.fromtimestamp(edit.at).strftime("%Y-%m-%d %H:%M")
             why = edit.reason + (" (undone)" if edit.undone else "")
             lines = f"+{edit.added} -{edit.removed}"
             rows.append((str(edit.id), when, one_line(edit.path), lines, one_line(why)))
-        empty = ["no edits: nothing of this workspace was written by openclaw-mem"]
-        show([edit.to_dict() for edit in edits], table(rows) if edits else empty, as_json=arguments.json)
+        show(
+            [edit.to_dict() for edit in edits], table(rows) if edits else [NO_CHANGES], as_json=arguments.json
+        )
         return 0
     if arguments.show:
         if number is None:
-            raise UsageError("--show needs the number of an edit: `openclaw-mem undo --list` names them.")
+            raise UsageError("--show needs the number of a change: `openclaw-mem undo --list` names them.")
         before = editor.before(number)
         if before is None:
-            say(f"The note did not exist before edit {number}.")
+            say(f"The note did not exist before change {number}.")
         elif is_terminal(sys.stdout):
             out(visible(before), end="")
         else:  # exactly, so that it can be sent into a file

@@ -29,17 +29,18 @@ def run(arguments: Namespace) -> int:
 
     settings = warned_settings(arguments)
     tool = check_tool(settings, arguments.name)
-    given = _parameters(arguments.parameters, tool.parameters)
+    form = _form(arguments.name, tool)
+    given = _parameters(arguments.parameters, form)
     if tool.slot == STORE:
         from openclaw_mem_engine.plugin.memories import Memories
 
-        with _completed(arguments.name, tool, given), Memories(settings) as memories:
+        with _completed(form, given), Memories(settings) as memories:
             answer = STORE_TOOLS[arguments.name](memories, given)
             for note in memories.notes:
                 say(note)
         print_json(answer, exact=True)
         return 0
-    with _completed(arguments.name, tool, given):
+    with _completed(form, given):
         if arguments.name == "memory_get":
             open_workspace(settings.workspace)
             answer = memory_get(settings, given)
@@ -64,18 +65,15 @@ def _searched(settings: Settings, arguments: Namespace, given: dict[str, Any]) -
 
 
 @contextmanager
-def _completed(name: str, tool: AgentTool, given: dict[str, Any]) -> Iterator[None]:
-    """A sentence with an example where the tool's own words only say which parameter is missing."""
+def _completed(form: str, given: dict[str, Any]) -> Iterator[None]:
+    """A sentence with ``form`` where the tool's own words only say which parameter is missing."""
     try:
         yield
     except UsageError as error:
         if str(error).endswith(" required"):
             missing = str(error).removesuffix(" required")
-            wrong = "must be a text" if not isinstance(given.get(missing, ""), str) else "is required"
-            raise UsageError(
-                f"The parameter {missing} {wrong}. The parameters look like {tool.parameters}. "
-                f"Example: `openclaw-mem tool {name} '{tool.example}'`"
-            ) from None
+            wrong = "must be a string" if not isinstance(given.get(missing, ""), str) else "is required"
+            raise UsageError(f"The parameter {missing} {wrong}. {form}") from None
         raise
 
 
@@ -90,14 +88,19 @@ def _remember(settings: Settings, given: dict[str, Any], answer: dict[str, Any])
         state.close()
 
 
+def _form(name: str, tool: AgentTool) -> str:
+    """What the parameters are, with an example."""
+    return f"Expected: {tool.parameters}. Example: `openclaw-mem tool {name} '{tool.example}'`"
+
+
 def _parameters(text: str, form: str) -> dict[str, Any]:
     """The object that the agent would send. Raises UsageError."""
     try:
         found = json.loads(sys.stdin.buffer.read() if text == "-" else text)
     except RecursionError:
-        raise UsageError(f"The parameters are nested too deeply. They look like {form}.") from None
+        raise UsageError(f"The parameters are nested too deeply. {form}") from None
     except ValueError as error:
-        raise UsageError(f"The parameters are not JSON ({error}). They look like {form}.") from None
+        raise UsageError(f"The parameters are not JSON ({error}). {form}") from None
     if not isinstance(found, dict):
-        raise UsageError(f"The parameters are not a JSON object. They look like {form}.")
+        raise UsageError(f"The parameters are not a JSON object. {form}")
     return found

@@ -65,7 +65,7 @@ def qmd_layer(
         if known is None:
             not_used = f"{key}.".startswith(tuple(f"{name}." for name in _NOT_USED))
             known_key = IgnoredKey(dotted, known=True)
-            ignored.append(known_key if not_used else unknown_key("memory.qmd", key, _read_keys()))
+            ignored.append(known_key if not_used else unknown_key("memory.qmd", key, qmd_keys()))
             continue
         if value is None:
             continue
@@ -76,10 +76,10 @@ def qmd_layer(
     return layer
 
 
-def _read_keys() -> Iterator[str]:
-    """The keys of ``memory.qmd`` that are read, as OpenClaw spells them."""
-    ours = (key.removeprefix("qmd.") for key in SETTINGS if key.startswith("qmd."))
-    return (re.sub("_([a-z])", lambda letter: letter[1].upper(), key) for key in ours)
+def qmd_keys() -> dict[str, str]:
+    """The keys of ``memory.qmd`` that are read, as OpenClaw spells them, and ours."""
+    ours = (key for key in SETTINGS if key.startswith("qmd."))
+    return {re.sub("_([a-z])", lambda letter: letter[1].upper(), k.removeprefix("qmd.")): k for k in ours}
 
 
 def _leaves(node: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

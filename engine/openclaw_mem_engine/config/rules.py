@@ -33,19 +33,19 @@ Kind = Literal[
 
 _KIND_NAMES: Mapping[Kind, str] = {
     "switch": "true or false",
-    "int": "a whole number",
+    "int": "an integer",
     "number": "a number",
-    "text": "a text",
-    "texts": "a list of texts",
+    "text": "a string",
+    "texts": "a list of strings",
     "path": "a path",
-    "secret": "a text (kept secret)",
-    "secrets": "a list of texts (kept secret)",
-    "headers": "a table of texts",
+    "secret": "a string (secret)",
+    "secrets": "a list of strings (secret)",
+    "headers": "a table of strings",
     "url": "a URL",
     "duration": "a duration (30s, 5m, 1h)",
     "table": "a table",
     "tables": "a list of tables",
-    "map": "a table of texts",
+    "map": "a table of strings",
 }
 
 #: Beyond this, numbers of JSON are not exact any more.

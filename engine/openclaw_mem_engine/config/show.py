@@ -8,8 +8,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from openclaw_mem_engine.config.groups import OPENCLAW_KEYS, PLUGIN_KEYS
 from openclaw_mem_engine.config.knob_settings import KNOB_SETTINGS, openclaw_key, openclaw_value
 from openclaw_mem_engine.config.knobs import configured_knobs, knob_origins
+from openclaw_mem_engine.config.read_groups import qmd_keys
 from openclaw_mem_engine.config.secret import Secret, printable, without_credentials
 from openclaw_mem_engine.config.settings import DEFAULT_ORIGIN, SETTINGS, Origin, Settings
 from openclaw_mem_engine.named_tuple import NamedTuple
@@ -37,19 +39,34 @@ def reference() -> str:
     """The settings as a Markdown table: what ``docs/settings.md`` ends with. It has the knobs for which
     OpenClaw has a key; ``docs/ranking.md`` has all."""
     lines = [
-        "| key | meaning | allowed | default | in `agents.defaults.memorySearch` | variable, flag |",
+        "| key | meaning | allowed | default | key in `openclaw.json` | variable, flag |",
         "|---|---|---|---|---|---|",
     ]
+    theirs = _openclaw_keys()
     for key, known in SETTINGS.items():
         is_knob = key.removeprefix("query.") in KNOB_SETTINGS
         if is_knob and not known.openclaw:
             continue
         names = ", ".join(f"`{name}`" for name in (known.variable, known.flag) if name)
         default = "as the profile" if is_knob else _text(_plain(known.default))
-        openclaw = f"`{known.openclaw}`" if known.openclaw else ""
+        openclaw = f"`{theirs[key]}`" if key in theirs else ""
         cells = (f"`{key}`", known.meaning, known.rule.allowed, default, openclaw, names)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _openclaw_keys() -> dict[str, str]:
+    """OpenClaw's key for each of ours, with its full path."""
+    search = {key: known.openclaw for key, known in SETTINGS.items() if known.openclaw}
+    return {
+        "workspace": "agents.defaults.workspace",
+        "citations": "memory.citations",
+        "plugin.slot": "plugins.slots.memory",
+        **{key: f"agents.defaults.memorySearch.{theirs}" for key, theirs in search.items()},
+        **{f"plugin.{ours}": f"plugins.entries.memory-lancedb.config.{k}" for k, ours in PLUGIN_KEYS.items()},
+        **{ours: f"memory.qmd.{theirs}" for theirs, ours in qmd_keys().items()},
+        **{ours: theirs.replace("agents.*", "agents.defaults") for theirs, ours in OPENCLAW_KEYS.items()},
+    }
 
 
 def to_dict(settings: Settings) -> dict[str, Any]:

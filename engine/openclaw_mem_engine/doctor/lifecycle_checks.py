@@ -80,6 +80,6 @@ def check_credentials(settings: Settings, out: Outcome) -> None:
     if found:
         text = (
             f"{counted(len(found), 'line of the notes looks', 'lines of the notes look')} like credentials. "
-            "Every search may show them. Embedding and rerank services get them masked."
+            "Every search may show them. Embedding and rerank services get them redacted."
         )
         out.add("credentials", "warning", text, found, "openclaw-mem curate")

@@ -164,7 +164,7 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
         text = f"{counted_are(len(left), 'file')} left by rebuilds that were killed ({_megabytes(left)})."
         out.add("left-overs", "warning", text, (path.name for path in left), FIX)
     if edits:
-        text = f"{counted_are(len(edits), 'file')} of an edit of a note that did not end."
+        text = f"{counted_are(len(edits), 'file')} of a change of a note that did not end."
         out.add("left-overs", "warning", text, map(str, edits), FIX)
     if damaged:
         many = len(set(damaged.values()))
@@ -255,7 +255,7 @@ def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
     if "left-overs" in codes:
         edits = NoteEditor(settings).settle()
         number = files.sweep(settings.index_path, of_all=True) + edits
-        done.append(f"{counted(number, 'file')} of killed rebuilds and edits removed")
+        done.append(f"{counted(number, 'file')} of killed rebuilds and changes removed")
     if "log-large" in codes:
         with closing(Database(settings.index_path, extension=False)) as database:
             database.merge_log()

@@ -35,7 +35,8 @@ from openclaw_mem_engine.workspace.rules import ROOT_FILES, open_workspace, reso
 #: Edits whose text before them is kept; older ones can no longer be undone.
 KEEP_EDITS = 500
 
-_LIST = "`openclaw-mem undo --list` names those that are kept."
+_LIST = "`openclaw-mem undo --list` lists the changes."
+NO_CHANGES = "No change of a note is kept here: there is nothing to undo."
 _DRAFT, _PENDING = ".draft", ".pending"
 _TEMPORARY = ".openclaw-mem.tmp"
 #: The temporary file of an edit that removes a note, until the note is moved over it: no text of a note.
@@ -150,14 +151,14 @@ class NoteEditor:
         """The text of the note before an edit; None when there was no note. Raises UsageError."""
         folder = self._folder / f"{number:06d}"
         if not folder.is_dir():
-            raise UsageError(f"There is no edit {number}. {_LIST}")
+            raise UsageError(f"There is no change {number}. {_LIST}")
         text, meta = None, {}
         with suppress(OSError):
             text = read_file(folder / "before").decode("utf-8", "surrogateescape")
         with suppress(OSError, ValueError):
             meta = self._meta(number)
         if _digest(text) != meta.get("before"):
-            raise UsageError(f"The text that was kept for edit {number} is damaged or lost. {_LIST}")
+            raise UsageError(f"The text that was kept for change {number} is damaged or lost. {_LIST}")
         return text
 
     # -- under the lock -----------------------------------------------------------------------------------
@@ -169,29 +170,29 @@ class NoteEditor:
         else:
             found = next((edit for edit in kept if edit.id == number), None)
         if not self._numbers():
-            raise UsageError("No change of a note is kept here: there is nothing to undo.")
+            raise UsageError(NO_CHANGES)
         if found is None:
-            what = f"edit {number}" if number else "edit left to undo. To undo an undo, name its number"
+            what = f"change {number}" if number else "change left to undo. To undo an undo, name its number"
             raise UsageError(f"There is no {what}. {_LIST}")
         if found.undone:
-            raise UsageError(f"Edit {found.id} was undone already.")
+            raise UsageError(f"Change {found.id} was undone already.")
         return found
 
     def _undoing(self, number: int | None) -> NoteEdit:
         edit = self._edit(number)
-        now, reason = self.read(edit.path), f"undo of edit {edit.id}: {edit.reason}"[:200]
+        now, reason = self.read(edit.path), f"undo of change {edit.id}: {edit.reason}"[:200]
         before, digest, after = self.before(edit.id), self._meta(edit.id)["after"], None
         if _digest(now) == digest:
             return NoteEdit(edit.path, now, before, reason, edit.id)
         with suppress(OSError):
             after = read_file(self._folder / f"{edit.id:06d}" / "after").decode("utf-8", "surrogateescape")
-        since = f"since edit {edit.id}"
+        since = f"since change {edit.id}"
         if now is None:
             why = f"was deleted {since}"
         elif not digest:
             why = f"was made again {since}, which removed it"
         elif _digest(after) != digest:
-            why = f"was modified {since}, and the text that this edit left is not kept or damaged"
+            why = f"was modified {since}, and the text that this change left is not kept or damaged"
         elif (rest := reverted(NoteEdit(edit.path, before, after, reason), now)) is not None:
             return NoteEdit(edit.path, now, rest, reason, edit.id)
         else:
@@ -204,7 +205,7 @@ class NoteEditor:
             raise UsageError(f"{edit.path} would stay as it is: there is nothing to write.")
         allowed = self._allowed(edit.path)
         if self.read(edit.path) != edit.before:
-            raise NoteChanged(f"{edit.path} was modified meanwhile: nothing was written. Repeat the edit.")
+            raise NoteChanged(f"{edit.path} was modified meanwhile: nothing was written. Repeat the change.")
         numbers = self._numbers()
         done = Written(
             max(numbers, default=0) + 1,
@@ -257,7 +258,7 @@ class NoteEditor:
     def _replace(self, target: Path, temporary: Path, edit: NoteEdit) -> None:
         # Looked at again just before: another program writes without our lock.
         if self.read(edit.path) != edit.before:
-            raise NoteChanged(f"{edit.path} was modified meanwhile: nothing was written. Repeat the edit.")
+            raise NoteChanged(f"{edit.path} was modified meanwhile: nothing was written. Repeat the change.")
         if edit.after is None:
             target.replace(temporary)
             temporary.unlink()

@@ -118,7 +118,7 @@ def _state(
 
 def _bm25(states: Sequence[ProviderState], full_text: bool) -> ProviderState:
     state: State = "active"
-    why = "no embedding provider is available: BM25 only"
+    why = "used alone: no vectors can be searched"
     if not full_text:
         state, why = "failed", "full-text search is not available"
     elif any(other.state == "active" for other in states):

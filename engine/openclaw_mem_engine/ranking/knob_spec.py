@@ -50,7 +50,7 @@ class KnobSpec:
         if self.kind == "float":
             return f"{self.low:g} to {self.high:g}"
         named = f" ({self.zero})" if self.zero else ""
-        return f"{self.low:,.0f}{named} to {self.high:,.0f}, a whole number"
+        return f"{self.low:,.0f}{named} to {self.high:,.0f}, an integer"
 
     @property
     def explained(self) -> str:

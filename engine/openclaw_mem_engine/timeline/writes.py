@@ -141,7 +141,7 @@ def _of_edit(settings: Settings, write: Write) -> Difference:
     later = [edit.id for edit in editor.history(KEEP_EDITS) if edit.path == write.path and edit.id > number]
     after = editor.before(min(later)) if later else editor.read(write.path)
     edit = NoteEdit(write.path, editor.before(number), after, "")
-    source = f"from the text kept before edit {number}"
+    source = f"from the text kept before change {number}"
     if (edit.added, edit.removed) != (write.added, write.removed):
         source += "; the file was modified by others since, and it includes that"
     return Difference(_shown(edit.diff()), source)

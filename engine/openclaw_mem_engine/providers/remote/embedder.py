@@ -111,9 +111,8 @@ class RemoteEmbedder(BaseEmbedder):
             return None
         why = f" ({self._key_missing.rstrip('.')})" if self._key_missing else ""
         return (
-            f"No API key for {self.transport.host}{why}: set the environment variable "
-            f"{self.wire.key_variable} or agents.defaults.memorySearch.remote.apiKey in OpenClaw's "
-            'configuration, or choose provider "static" (built in, no key) or "none".'
+            f"No API key for {self.transport.host}{why}: set {self.wire.key_variable} or, for the primary "
+            "provider, provider.api_key in config.toml; or use --provider static."
         )
 
     def embed_query(self, text: str, cancel: CancelToken | None = None) -> Floats | None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.screen import WorkbenchScreen
 
 READING: Reading = (
-    ("✗ secret", "looks like a credential; shown masked"),
+    ("✗ secret", "looks like a credential; shown redacted"),
     ("! outdated", "a later daily log gives another value"),
     ("= duplicate", "another entry says the same"),
     ("▼ over-budget", "MEMORY.md is too long: a section to move"),
