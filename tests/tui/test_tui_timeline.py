@@ -250,7 +250,10 @@ async def test_without_sessions_a_sentence_says_so(tmp_path: Path) -> None:
     async with opened(of_talks(tmp_path, [])) as (pilot, screen):
         assert "missed flushes: not known" in shown(screen, "#facts")
         assert screen.days.head is not None
-        assert text_of(screen.days.head(60)).strip() == "No write is recorded (in sessions, git or our own edits)."
+        assert (
+            text_of(screen.days.head(60)).strip()
+            == "No write is recorded (in sessions, git or our own edits)."
+        )
         state, long = screen.presenter.state, f"there are no transcripts: {'a/folder/' * 12} does not exist"
         assert state.whole is not None
         noted = replace(state, whole=replace(state.whole, notes=(long,)))
