@@ -8,6 +8,7 @@ import lab_world as world
 import pytest
 from lab_world import LARGE, lab, press, settled
 from textual.events import Key
+from textual.widgets import Input
 
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
@@ -53,6 +54,29 @@ async def test_a_key_that_does_nothing_goes_to_nothing_that_a_later_key_opens(tm
             assert app.screen is lab(app)
 
 
+@pytest.mark.parametrize("opens", ["slash", "f", "W", "M"])
+async def test_text_and_editing_keys_in_one_burst_are_done_in_their_order(tmp_path: Path, opens: str) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, opens)
+        for key in ("a", "b", "backspace", "c", "left", "d", "home", "x", "end", "y"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await settled(pilot)
+        assert isinstance(app.focused, Input) and app.focused.value == "xadcy"
+        await press(pilot, "escape")
+
+
+async def test_a_key_that_a_closed_line_had_holds_no_other_for_long(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        app._away = Key("left", None)  # it never comes back
+        app.post_message(Key("3", "3"))
+        while not isinstance(app.screen, IndexScreen):
+            await pilot.pause()
+
+
 async def test_keys_behind_the_one_that_opens_the_knobs_are_theirs(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL)
     async with app.run_test(size=LARGE) as pilot:
@@ -81,3 +105,18 @@ async def test_enter_that_is_pressed_three_times_closes_one_screen_and_opens_one
             screens.append([type(screen).__name__ for screen in app.screen_stack])
             results.append(lab(app).search.view.knobs)
     assert screens[0] == screens[1] and results[0] == results[1]
+
+
+async def test_arrow_down_in_the_query_line_goes_to_the_newer_query_first(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash", *"heron", "enter", "slash", *"nas", "enter", "slash", "up")
+        assert lab(app).query_line.value == "heron"
+        await press(pilot, "down")
+        line = lab(app).query_line
+        assert line.value == "nas" and line.has_focus
+        await press(pilot, "down")
+        assert lab(app).hits.has_focus
+        await press(pilot, "p", "slash", *"decay", "enter")
+        assert line.value == "nas" and lab(app).knob_panel.wanted == "decay", "a list of its own: / filters it"

@@ -406,7 +406,7 @@ async def test_what_starting_over_takes_away_comes_back_and_can_be_continued(tmp
         screen.tune(screen.search.view.knobs.set({"min_score": 0.1}))
         await press(pilot, "b", "t", "0")
         said = screen.search.activity.said
-        assert said.startswith("started over: no query; ") and said.endswith("; esc z brings all back")
+        assert said.startswith("started over (esc z undoes it): no query; ")
         assert "From what you left" in screen.hits.text and "▌ Continue: router  " in screen.hits.text
         assert "1 knob · baseline" in screen.hits.text
         await press(pilot, "escape", "z")
@@ -420,7 +420,7 @@ async def test_what_starting_over_takes_away_comes_back_and_can_be_continued(tmp
         assert not screen.search.view.query and not screen.search.view.changed_knobs()
         assert screen.query_line.value == "" and "▌ Continue: router  " in screen.hits.text
         await press(pilot, "0")
-        assert "brings all back" not in screen.search.activity.said, "nothing was there"
+        assert "undoes it" not in screen.search.activity.said, "nothing was there"
         await press(pilot, "escape", "z")
         assert screen.search.view.query == "router" and screen.search.view.answers
     kept = json.loads(memo.path.read_text())

@@ -10,18 +10,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
-from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.dom import DOMNode
-from textual.events import Event, Key
-from textual.keys import _character_to_key
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Input
 
 from openclaw_mem_engine.api import OpenClawMemError, knob_words
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
@@ -34,6 +29,7 @@ from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered, to_
 from openclaw_mem_tui.features.search.render.knobs import meaning
 from openclaw_mem_tui.features.search.screen import SearchScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
+from openclaw_mem_tui.key_order import KeyOrder
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.render.damage import waiting, waits_in_short
 from openclaw_mem_tui.render.spans import ROLES
@@ -49,12 +45,9 @@ if TYPE_CHECKING:
 _SAVED_AFTER = 1.0
 #: A message lasts until the next action, but for these: they show it in full, or lead to what does.
 _KEEP = frozenset({"messages", "help", "palette", "command_palette", "do"})
-#: Textual reads escape and a digit as the sign that alt types with it in a terminal of macOS.
-for _digit in "0123456789":
-    cast("dict[str, object]", ANSI_SEQUENCES_KEYS).pop(f"\x1b{_digit}", None)
 
 
-class Workbench(App[int]):
+class Workbench(KeyOrder):
     """Terminal workbench of openclaw-mem; ``run`` blocks until the user quits, and returns the exit code."""
 
     TITLE = "openclaw-mem"
@@ -270,34 +263,6 @@ class Workbench(App[int]):
                 self.screen.tell(waits_in_short(self.search.activity))
                 return True
         return await super()._dispatch_action(namespace, action_name, params)
-
-    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
-        """Outside of a line that is typed in the application itself does what a key says, not the widget
-        that has the focus, and waits for a screen that is opened: in one burst the keys behind it go to
-        that, and a key that does nothing goes nowhere."""
-        done = await super()._check_bindings(key, priority)
-        if priority and not done and isinstance(self.screen, WorkbenchScreen):
-            if isinstance(self.focused, Input):
-                return False
-            if not await super()._check_bindings(key):
-                self.screen.tell_unused(key)
-            done = True
-        if done:
-            await self.screen._mounted_event.wait()
-        return done
-
-    async def on_event(self, event: Event) -> None:
-        """A terminal sends alt with a key as escape and that key. Two keys that were pressed one after the
-        other look the same (tmux joins them for half a second), so it is always these two."""
-        if isinstance(event, Key) and event.is_printable and event.key.startswith("alt+"):
-            await super().on_event(Key("escape", "\x1b"))
-            event = Key(_character_to_key(event.character or ""), event.character)
-        await super().on_event(event)
-
-    def on_key(self, event: Key) -> None:
-        """A key that no line took."""
-        if isinstance(self.screen, WorkbenchScreen):
-            self.screen.tell_unused(event.key)
 
     def action_help_quit(self) -> None:
         """What ctrl+c runs where nothing is selected: a slip of the finger does not end the session."""

@@ -70,7 +70,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
     ),
     "Lists": (
         Action("filter", "f", _FILTER, _ALL, "filter", 8),
-        Action("find", "slash", _FILTER, f"{_SEVERAL} chunks", run="filter", back="filter"),
+        Action("find", "slash", _FILTER, f"{_SEVERAL} chunks knobs", run="filter", back="filter"),
         Action(
             "next_match", "n", "next match (without a filter: next row)", _ALL, run="match(1)", both=_MATCHES
         ),

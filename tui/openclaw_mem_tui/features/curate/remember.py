@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding
@@ -74,7 +75,9 @@ class RememberScreen(ScrolledDialog[str | None]):
         text, self._proposed, self._trouble = self.query_one(Input).value, None, ""
         self._search.draft = text
         if text.strip() and self._search.service.is_open:
-            self.run_worker(self._read(text, self._target), exclusive=True, exit_on_error=False)
+            # No coroutine before it runs: of keys in one burst, each ends the work for the one before.
+            read = partial(self._read, text, self._target)
+            self.run_worker(read, exclusive=True, exit_on_error=False)
         self._show()
 
     async def _read(self, text: str, target: str | None) -> None:

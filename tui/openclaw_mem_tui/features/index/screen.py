@@ -283,7 +283,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         if not (self.search.service.is_open or able) or (whole and self.presenter.state.unreadable):
             damaged = self.search.activity.damage is not None or self.presenter.state.names_damage
             again = f"{key('repair')} repairs it" if damaged else f"{key('sync_now')} tries again"
-            self.presenter.say(f"the index cannot be read; {again}")
+            opens = doctor.opens(self.presenter.state.report)
+            self.presenter.say(f"the index cannot be read: {f'run `{opens}`, then ' * bool(opens)}{again}")
         elif whole and self.search.activity.damage is not None:
             self.presenter.say(DAMAGED)
         elif self.search.activity.phase == "syncing":

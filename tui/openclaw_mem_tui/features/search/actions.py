@@ -61,6 +61,14 @@ class QueryActions(Lab):
     def action_next_query(self) -> None:
         self._ask_again(self.search.history.next(), "there is no next query")
 
+    def action_query_down(self) -> None:
+        """The query after an earlier one, as in a shell; else to the chunks."""
+        newer = self.search.history.newer(self.query_line.value)
+        if newer is None:
+            self.action_leave_query()
+        else:
+            self._ask_again(newer, "")
+
     def _ask_again(self, query: str | None, otherwise: str) -> None:
         if query is None:
             self.search.say(otherwise)
@@ -96,7 +104,7 @@ class QueryActions(Lab):
             self.preview.citations = self.search.service.settings.citations
         if configured != self.search.view.backend:
             self.run_in(partial(self.search.use_backend, configured), "backend", exclusive=False)
-        self.set_focus(self.hits)  # not the query: a key that undoes it must not be typed there
+        self.action_focus_query()
 
     def action_mode(self) -> None:
         knobs = nudged(self.search.view.knobs, "mode", 1)

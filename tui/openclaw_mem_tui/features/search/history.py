@@ -46,6 +46,11 @@ class History:
     def next(self) -> str | None:
         return None if self._at is None else self._step(self._at + 1)
 
+    def newer(self, shown: str) -> str | None:
+        """The query after the one that is ``shown``, or None where that is not the one the history is at."""
+        at = self._at
+        return self.next() if at is not None and self.queries[at] == shown.strip() else None
+
     @property
     def position(self) -> str:
         """Where it is at, of how many."""

@@ -20,7 +20,8 @@ from openclaw_mem_tui.widgets.line_view import Pane
 
 
 class QueryLine(Input):
-    """Search as you type. Arrow up asks the previous query, arrow down and enter go to the hits."""
+    """Search as you type. Arrow up asks the previous query, arrow down the one after it; behind the last one
+    it goes to the hits, as enter does."""
 
     HELP = "Type a question or some words. There are no operators."
     BINDINGS = [  # noqa: RUF012 - Textual reads it from the class
@@ -34,7 +35,8 @@ class QueryLine(Input):
             show=False,
             priority=True,
         ),
-        Binding("down,escape", "screen.leave_query", "go to the chunks", show=False, priority=True),
+        Binding("down", "screen.query_down", "next query, or the chunks", show=False, priority=True),
+        Binding("escape", "screen.leave_query", "go to the chunks", show=False, priority=True),
         Binding("ctrl+r", "screen.history", "query history", show=False),
     ]
 

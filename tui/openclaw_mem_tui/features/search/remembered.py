@@ -178,11 +178,11 @@ def start_anew(search: SearchPresenter, left: Left) -> None:
     if (left.view.query.strip(), left.view.tried, left.view.last_pin) != ("", view.tried, None):
         search.steps.made(left.view.tried._replace(left=left))
         with typing(letters=True):  # the next query is typed
-            back = f"; {reach('undo_knob')} brings all back"
+            back = f" ({reach('undo_knob')} undoes it)"
     session = view.session_key
     stays = f"; the session stays {fmt.inert(session)} ({key('session')})" * bool(session)
-    said = "started over: no query; knobs, baseline, backend, faults and citations as configured"
-    search.say(f"{said}{back}{stays}")
+    said = "no query; knobs, baseline, backend, faults and citations as configured"
+    search.say(f"started over{back}: {said}{stays}")
 
 
 def bring_back(search: SearchPresenter, left: Left) -> None:
