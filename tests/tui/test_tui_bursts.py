@@ -119,4 +119,4 @@ async def test_arrow_down_in_the_query_line_goes_to_the_newer_query_first(tmp_pa
         await press(pilot, "down")
         assert lab(app).hits.has_focus
         await press(pilot, "p", "slash", *"decay", "enter")
-        assert line.value == "nas" and lab(app).knob_panel.wanted == "decay", "a list of its own: / filters it"
+        assert line.value == "nas" and lab(app).knob_panel.wanted == "decay", "its own list"
