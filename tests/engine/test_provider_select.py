@@ -33,7 +33,7 @@ def test_openai_needs_a_key_only_at_openai() -> None:
         keyless = make_embedder(spec)
         assert keyless is not None
         assert keyless.key == make_embedder(replace(spec, api_key=KEY)).key  # type: ignore[union-attr]
-        with pytest.raises(NotConfigured, match=r"OPENAI_API_KEY.*remote\.apiKey"):
+        with pytest.raises(NotConfigured, match=r"OPENAI_API_KEY.*provider\.api_key"):
             keyless.embed_query("anything")
     local = make_embedder(EmbedderSpec("openai", base_url="http://127.0.0.1:11434/v1", model="nomic"))
     remote = make_embedder(EmbedderSpec("openai", api_key=KEY))

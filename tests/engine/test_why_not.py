@@ -175,10 +175,10 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
 
 def size(knobs: Knobs, found: Change, stage: str = "") -> tuple[float, ...]:
     """What changes are ordered by: those with a weak result last, before them those that remove results,
-    before these those that do not work by the score, before these those that make the pool smaller, then
-    those that the agent cannot be configured with, then those of more knobs, then those of the mode, then
-    those that ask for more, then by the results that are lost, those of the stage first, by rank, by the part
-    of the ranges."""
+    before these those that do not work by the score, before these those that make the pool smaller, before
+    these those that hold for one age of the note, then those that the agent cannot be configured with, then
+    those of more knobs, then those of the mode, then those that ask for more, then by the results that are
+    lost, those of the stage first, by rank, by the part of the ranges."""
     then = knobs.set(found.set)
     fewer = then.candidates < knobs.candidates
     fewer |= (then.candidate_limit or 10_000) < (knobs.candidate_limit or 10_000)
@@ -201,7 +201,17 @@ def size(knobs: Knobs, found: Change, stage: str = "") -> tuple[float, ...]:
     lost = len(found.lost)
     no_own_score, mode = bool(found.how), "mode" in change
     other = not {*change} & READS.get(stage, frozenset())
-    first = found.weak, lost > 0, no_own_score, fewer, found.only_here, len(parts), mode, asks
+    first = (
+        found.weak,
+        lost > 0,
+        no_own_score,
+        fewer,
+        "half_life_days" in change,
+        found.only_here,
+        len(parts),
+        mode,
+        asks,
+    )
     return *first, lost, other, found.rank, sum(parts)
 
 

@@ -43,7 +43,7 @@ async def test_starting_over_ends_what_no_configuration_asks_for(tmp_path: Path)
         view = screen.search.view
         assert view.backend == app.service.backend == "builtin" and not view.query and view.pin is None
         assert not view.faults and not view.changed_knobs(), "also those that builtin had"
-        assert screen.preview.citations == "auto" and "started over: " in screen.status_line.text
+        assert screen.preview.citations == "auto" and "started over" in screen.status_line.text
         await press(pilot, "escape", "z")
         view = screen.search.view
         assert view.backend == app.service.backend == "qmd" and view.query == DRILL and view.answers

@@ -134,7 +134,7 @@ async def test_an_index_that_is_removed_meanwhile_is_none_until_a_sync(tmp_path:
             part.unlink()
         await until(pilot, lambda: "state    no index: r builds" in shown(screen, "#facts"))
         facts = shown(screen, "#facts")
-        assert "fresh" not in facts and "holds    nothing" in facts and "built    with nothing yet" in facts
+        assert "fresh" not in facts and "holds    nothing" in facts and "built    not yet" in facts
         assert " KB" not in facts and " MB" not in facts and "synced" not in facts
         fresh = screen.search.activity.freshness
         assert fresh is not None and fresh.state == "empty", "the other screens say so too"

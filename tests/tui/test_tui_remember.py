@@ -271,7 +271,7 @@ async def test_a_session_continues_and_is_started_anew(
         assert view.pin.trace.query == "router" and view.pin.trace.returned
         assert screen.search.history.queries[-1] == "router cellar"
         await press(pilot, "z")
-        assert "no step of a knob or a fault to undo; U resets the knobs" in screen.search.activity.said
+        assert "nothing to undo here; U resets the knobs" in screen.search.activity.said
         await press(pilot, "0")
         view = screen.search.view
         assert not view.query and not view.changed_knobs() and view.pin is None

@@ -20,6 +20,8 @@ from openclaw_mem_tui.widgets.dialogs import PAGES, ScrolledDialog, hints
 from openclaw_mem_tui.widgets.line_view import Pane
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from openclaw_mem_engine.api import Budget, Memory, Proposal
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
 
@@ -76,7 +78,7 @@ class RememberScreen(ScrolledDialog[str | None]):
         self._search.draft = text
         if text.strip() and self._search.service.is_open:
             # No coroutine before it runs: of keys in one burst, each ends the work for the one before.
-            read = partial(self._read, text, self._target)
+            read: Callable[[], Awaitable[None]] = partial(self._read, text, self._target)
             self.run_worker(read, exclusive=True, exit_on_error=False)
         self._show()
 

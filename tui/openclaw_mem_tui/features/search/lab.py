@@ -19,7 +19,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.frames import key_hint, more
+from openclaw_mem_tui.widgets.frames import frame_of, key_hint, more, rows_of
 from openclaw_mem_tui.widgets.line_view import Brief, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 
@@ -182,6 +182,7 @@ class Lab(WorkbenchScreen):
             there = key_hint("next_pane", "to it") if self.waterfall.focusable and not scrolls else ""
             self.label(self.waterfall, subtitle=more(self.waterfall, scrolls, there))
             self.label(shown, shown.heading, more(shown, lower is shown, shown.subtitle))
+            self.label(frame_of(self.knob_panel), fmt.join(("knobs", rows_of(self.knob_panel))))
 
     @property
     def knobs_open(self) -> bool:
@@ -203,3 +204,4 @@ class Lab(WorkbenchScreen):
         name, view = self.knob_panel.name_at_cursor, self.search.view
         most = 3 if self.has_class("-tall") else 2
         self.hint.show(lambda cells: hint(name, cells, view.knobs, most, view.backend))
+        self.call_after_refresh(self._label_texts)

@@ -143,7 +143,7 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         guide, at = self.search.guide, self.search.lesson_at
         bar.rename("first lesson" * (guide is not None and at == len(guide) - 1), "next_lesson")
         does = "close" if self.focused is self.knob_panel else "go here"
-        self.label(frame_of(self.knob_panel), "knobs", key_hint("knobs", does))
+        self.label(frame_of(self.knob_panel), subtitle=key_hint("knobs", does))
 
     def _tick(self) -> None:
         self._frame += 1

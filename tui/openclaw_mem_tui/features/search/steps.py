@@ -77,7 +77,7 @@ def _nothing(search: SearchPresenter) -> str:
     other = f"{key('undo_edit')} undoes a change of notes"
     if view.knobs != view.defaults and not view.shown_faults:
         other = f"{key('reset_all')} resets the knobs to the configuration"
-    return f"no step of a knob or a fault to undo; {other}"
+    return f"nothing to undo here; {other}"
 
 
 def _kept(search: SearchPresenter) -> str:

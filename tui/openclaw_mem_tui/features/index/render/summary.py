@@ -125,7 +125,7 @@ def _lacking(state: IndexState, overview: Overview) -> Line:
 def _built(overview: Overview) -> Line:
     known = overview.present
     if known is None:
-        return line(("with nothing yet", "dim"))
+        return line(("not yet", "dim"))
     model = fmt.inert(known.space.label) if known.provider != "none" else "BM25 only"
     if not known.chunk_tokens:
         return line(fmt.join((model, f"whole documents of {fmt.count(len(known.sources), 'collection')}")))
