@@ -101,7 +101,7 @@ class Waterfall(Pane, can_focus=True):
             if self.styles.inline.has_rule("height"):
                 self.styles.height = None
             return
-        least, most = (5, _MOST) if knobs_open else (_USUAL, max(_MOST, room * 3 // 4 if many else 0))
+        least, most = (5, _MOST) if knobs_open else (_USUAL, max(_MOST, room * 2 // 3 if many else 0))
         lines, height = min(most, max(least, len(self.drawn) + 2)), self.styles.height
         same = knobs_open is self._beside_knobs and view.pool is self._pool
         if not same or height is None or lines > height.value:

@@ -105,7 +105,9 @@ class WhyNotScreen(WorkbenchScreen):
         view, fresh = self.search.view, self.search.activity.freshness
         if self.search.service.is_open:
             generation = fresh.generation if fresh is not None else -1
-            self.read_for((self.passage, view.query, view.knobs, view.faults, generation), self._walk)
+            # Also when the memory without a fault, or with another one, has answered: until then it is opened.
+            faults = view.faults, view.pool_faults
+            self.read_for((self.passage, view.query, view.knobs, faults, generation), self._walk)
 
     async def _walk(self) -> None:
         view = self.search.view
@@ -194,7 +196,7 @@ class WhyNotScreen(WorkbenchScreen):
         above = sum(len(self.query_one(name, Pane).drawn) for name in ("#asked", "#notes", "#walk"))
         edges = sum(len(found.drawn) for found in self.query(Lines) if found.id in (None, *_EDGES))
         frame, height = self.changes.gutter.height, self.size.height
-        kept = max(1, (height - 24) // 3)
+        kept = max(1, (height - 26) // 3)
         room = height - edges - above - 3 * frame - kept  # of the changes, beside the passage
         is_shown = self.has_class("-tall") or len(self.changes.drawn) <= room
         self.set_class(is_shown, "-passage")
