@@ -356,7 +356,7 @@ def test_no_model_is_asked_for_variants_that_the_search_does_not_make(small: Mem
     assert not any("expansion" in change.set for change in found.changes)
     walked = small.why_not("feeds router", "memory/pond.md", None, knobs.set({"expansion": "both"}))
     assert model.asked == ["feeds router"]
-    assert "BM25 variant 1 “feeds pump” ranks it 1 of 1 keyword matches" in walked.steps[5].text
+    assert "BM25 variant 1 “feeds pump” ranks it 1 of 1 keyword match" in walked.steps[5].text
 
 
 # -- the external program -----------------------------------------------------------------------------------

@@ -258,3 +258,12 @@ def test_a_title_keeps_its_weight_beside_the_label_of_the_minimum_where_there_is
     ):
         drawn = spans.text_of(titles(text, bars, axis, view.trace, 44))
         assert kept in drawn and drawn.index(".20") in (bars + axis.tick - 1, bars + axis.tick), bars
+
+
+def test_a_score_far_below_the_min_score_does_not_fill_the_bar() -> None:
+    view = world.view(texts=("a b", "c d"), vector=((0, 0.1), (1, 0.05)), bm25=())
+    assert view.trace is not None and not view.trace.returned
+    axis = Axis(view, 20)
+    assert axis.tick is not None and not axis.parted
+    drawn = spans.text_of(axis.bar(0, view.trace.unreturned[0].final or 0.0, "sum"))
+    assert drawn.count("█") < 8 and "│" in drawn

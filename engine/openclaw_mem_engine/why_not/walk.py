@@ -60,7 +60,7 @@ class ListFact:
             )
         of = f" of {self.matched:,}" if self.matched is not None else ""
         score = "" if self.lexical or self.score is None else f" (cosine {figure(self.score, 3)})"
-        matches = " keyword matches" if self.lexical else ""
+        matches = f" keyword match{'es' * (self.matched != 1)}" if self.lexical else ""
         words = f": {' and '.join(held)}{lacks}" if held else ""
         return f"{self.label} ranks it {self.rank:,}{of}{matches}{score}{words}"
 

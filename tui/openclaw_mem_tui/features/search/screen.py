@@ -141,7 +141,8 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         ask = "continue" if left is not None and asks == left[0] else "ask"
         bar.rename(ask if is_blank(self.search) else "snippet" if self.preview.kind == "get" else "", "get")
         guide, at = self.search.guide, self.search.lesson_at
-        bar.rename("first lesson" * (guide is not None and at == len(guide) - 1), "next_lesson")
+        lesson = "first lesson" if guide is not None and at == len(guide) - 1 else ""
+        bar.rename("back to the lesson" if guide is not None and at is None else lesson, "next_lesson")
         does = "close" if self.focused is self.knob_panel else "go here"
         self.label(frame_of(self.knob_panel), subtitle=key_hint("knobs", does))
 

@@ -105,7 +105,7 @@ class WhyNotScreen(WorkbenchScreen):
         view, fresh = self.search.view, self.search.activity.freshness
         if self.search.service.is_open:
             generation = fresh.generation if fresh is not None else -1
-            # Also when the memory without a fault, or with another one, has answered: until then it is opened.
+            # Also when the memory without a fault has answered, which is opened until then.
             faults = view.faults, view.pool_faults
             self.read_for((self.passage, view.query, view.knobs, faults, generation), self._walk)
 

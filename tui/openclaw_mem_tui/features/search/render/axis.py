@@ -26,7 +26,7 @@ class Axis:
         fused, later, cut = _scales(view.trace)
         self.cells = max(1, cells)
         self.parted = fused < later / 2
-        self.top = fused if self.parted else max(fused, later)
+        self.top = fused if self.parted else max(fused, later, cut or 0.0)
         self.drawn = True
         #: The cell of the cut; None where there is none, or it does not apply to these bars.
         self.tick = min(self.cells - 1, int(cut / self.top * self.cells)) if cut and not self.parted else None
@@ -56,7 +56,7 @@ def _scales(trace: Trace) -> tuple[float, float, float | None]:
     cut = trace.cut.limit if trace.cut is not None else None
     fused = (trace.highest.get(name, 0.0) for name in FUSED)
     later = (trace.highest.get(name, 0.0) for name in _LATER)
-    return max(1e-9, *fused), max(1e-9, cut or 0.0, *later), cut
+    return max(1e-9, *fused), max(1e-9, *later), cut
 
 
 def titles(text: str, bars: int, axis: Axis, trace: Trace, cells: int) -> Line:
