@@ -71,7 +71,7 @@ async def test_a_key_that_a_closed_line_had_holds_no_other_for_long(tmp_path: Pa
     app = world.workbench(tmp_path, initial_query=DRILL)
     async with app.run_test(size=LARGE) as pilot:
         await settled(pilot)
-        app._away = Key("left", None)  # it never comes back
+        app._goes_away(Key("left", None))  # it never comes back
         app.post_message(Key("3", "3"))
         while not isinstance(app.screen, IndexScreen):
             await pilot.pause()

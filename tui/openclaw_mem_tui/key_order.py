@@ -39,8 +39,6 @@ class KeyOrder(App[int]):
             await self.on_event(Key("escape", "\x1b"))
             event = Key(_character_to_key(event.character or ""), event.character)
         if isinstance(event, Key) and not event.is_forwarded and self._away is not None:
-            if not self._held:
-                self.set_timer(_LOST_S, partial(self._is_back, self._away))
             self._held.append(event)
             return
         in_line = isinstance(event, Key) and isinstance(self.focused, Input)
@@ -48,7 +46,11 @@ class KeyOrder(App[int]):
         if event is self._away:
             await self._is_back(event)
         elif isinstance(event, Key) and in_line and event.is_forwarded and not event.is_printable:
-            self._away = event
+            self._goes_away(event)
+
+    def _goes_away(self, key: Key) -> None:
+        self._away = key
+        self.set_timer(_LOST_S, partial(self._is_back, key))
 
     async def _is_back(self, key: Event) -> None:
         if key is self._away:

@@ -241,7 +241,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, obj
     for name, value in table.items():
         key = f"{prefix}{name}"
         # A table that is a value itself (headers) is a setting; any other only groups keys.
-        groups = any(known.startswith(f"{key}.") for known in SETTINGS)
+        groups = _names_in(key)
         if isinstance(value, dict) and (groups or (value and key not in SETTINGS and prefix.count(".") < 2)):
             yield from _flat(value, f"{key}.")
         else:

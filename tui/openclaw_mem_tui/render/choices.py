@@ -16,13 +16,15 @@ _MOST, _FEW = 5, 9
 
 class Choice(NamedTuple):
     """``key`` is returned; a ``letter`` picks it at once. Those of a ``section`` are under its name, with
-    their ``detail`` at the right edge."""
+    their ``detail`` at the right edge. Further lines of a title are indented by
+    ``indent`` more cells."""
 
     key: str
     title: str
     detail: str = ""
     letter: str = ""
     section: str = ""
+    indent: int = 0
 
 
 def choice_rows(
@@ -48,8 +50,7 @@ def choice_rows(
         if (selected or len(choices) <= _FEW) and not fits:
             aligned = fmt.width_of(title) <= name  # then the detail is below those of the other rows
             text = fmt.left(title, wide) if aligned else f"{title}  "
-            number = len(title) - len(title.lstrip(" 0123456789"))  # of a lesson: the text is behind it
-            indent = width(head) + (wide if aligned else number)
+            indent = width(head) + (wide if aligned else choice.indent)
             rows = wrapped(line(*head, text, (detail, "dim")), cells - 1, indent)
             if len(rows) > _MOST:
                 rows[_MOST - 1 :] = [fit((*rows[_MOST - 1], *rows[_MOST]), cells - 1)]

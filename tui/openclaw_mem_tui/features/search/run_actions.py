@@ -44,7 +44,8 @@ class RunActions(Lab):
         # Half of a narrow screen is too little for a title: there the query gives way to it.
         if self.narrow:
             titles = [(" · ".join(texts), "") for texts in titles]
-        choices = [Choice(str(at), title, query) for at, (title, query) in enumerate(titles)]
+        behind = len("15  ")
+        choices = [Choice(str(at), title, query, indent=behind) for at, (title, query) in enumerate(titles)]
 
         def load(picked: str) -> None:
             self._ask_lesson(int(picked))

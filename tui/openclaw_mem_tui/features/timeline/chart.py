@@ -33,19 +33,19 @@ def chart(
     state: TimelineState,
     moment: Moment | None,
     session: Session | None,
-    rows: int,
+    height: int,
     cells: int,
     *,
     named: bool,
 ) -> list[Line]:
-    """The token curve against the flush threshold, the events below it, and the ends of the axis; ``named``:
-    with a legend of the events."""
+    """The token curve against the flush threshold, the events below it, and the ends of the axis, in
+    ``height`` lines; ``named``: with a legend of the events."""
     start, end = window(state, moment, session)
     gutter, width = _gutter(cells), _width(cells)
     made: list[Line] = []
     placed = _placed(state, moment, session, cells)
     legend = _legend([one for _, one in placed], cells) if named else []
-    rows = max(2, rows + 1 - max(1, len(legend)))
+    rows = max(2, height - 2 - len(legend))  # beside the marks and the axis
     if session is not None and session.curve.times:
         made = _bars(session, start, end, rows, width, gutter)
     else:

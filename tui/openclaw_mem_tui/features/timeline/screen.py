@@ -139,8 +139,8 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         session = item if self.at is self.sessions else state.session_of(moment)
         chart = self.query_one("#chart", Pane)
         named = self.has_class("-tall") and not self.narrow  # elsewhere the list above it has the words
-        rows = max(2, chart.size.height - 2 - named)  # the marks, the axis
-        shown = moment, session, state.zoom, state.change, state.shown, state.whole, item, rows, named
+        height = chart.size.height
+        shown = moment, session, state.zoom, state.change, state.shown, state.whole, item, height, named
         kind, drawer = "event", partial(details.moment_detail, state, moment)
         if self.at is self.sessions:
             kind, drawer = "session", partial(details.session_detail, state, session)
@@ -148,7 +148,7 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
             kind, drawer = "file", partial(details.day_detail, state, self.days.selected)
         if not self.show_detail(shown, kind, drawer):
             return
-        chart.show(partial(charts.chart, state, moment, session, rows, named=named))
+        chart.show(partial(charts.chart, state, moment, session, height, named=named))
         limit = session.flush_threshold if session is not None else 0
         line = (
             f"[$warning]┄[/] flush threshold {render.thousands(limit)}" if limit > 0 and not self.low else ""
