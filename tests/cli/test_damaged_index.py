@@ -249,3 +249,21 @@ def test_the_agent_gets_the_same_answer_wherever_damage_is_noticed(
     said = call("tool", "memory_search", '{"query": "router"}')
     assert said.code == 0 and said.json["disabled"] and said.json["results"] == []
     assert "The index is damaged." in said.json["error"] and said.json["action"]
+
+
+@pytest.mark.parametrize("repairs", [["doctor", "--fix"], ["search", "router"], ["index"]])
+def test_a_file_emptied_beside_a_log_in_use_is_damaged_and_not_locked(
+    call: Call, world: World, repairs: list[str]
+) -> None:
+    assert call("index").code == 0
+    (index,) = world.indexes
+    with closing(apsw.Connection(str(index))) as other:  # a workbench, say
+        other.execute("BEGIN; UPDATE files SET path = path; COMMIT; SELECT * FROM files").fetchone()
+        index.write_bytes(b"")
+        for looks in ("doctor", "status"):
+            said = call(looks)
+            assert said.code == 6 and "the file is empty" in said.out + said.err
+        said = call(*repairs)
+        assert said.code == 0 and "damaged" in said.out + said.err
+        assert call("search", "router", "--no-sync").code == 0 or repairs[0] == "doctor"
+    assert "memory/" in call("search", "router").out

@@ -43,7 +43,7 @@ from openclaw_mem_engine.stores.findings import (
 )
 from openclaw_mem_engine.stores.sqlite.checks import diagnose
 from openclaw_mem_engine.stores.sqlite.connections import index_is_there, refuse_foreign
-from openclaw_mem_engine.stores.sqlite.files import unreachable
+from openclaw_mem_engine.stores.sqlite.files import may, unreachable
 from openclaw_mem_engine.stores.sqlite.repair import replace_damaged
 from openclaw_mem_engine.stores.sqlite.snapshot import check_version
 from openclaw_mem_engine.sync.events import Journal
@@ -249,8 +249,10 @@ def _open_index(run: Examination, out: Outcome) -> None:
         out.add("damaged", "error", str(error), repair=FIX)
     except IndexUnavailable as error:
         out.detail = "cannot be opened"
-        if not run.found("no-access"):  # that says why
-            out.add("unavailable", "error", str(error))
+        if not run.found("no-access"):  # that says why, and so does the other, with the command
+            closed = run.found("not-writable") and not may(path, os.R_OK)
+            text = "This user cannot read the index. No search can run." if closed else str(error)
+            out.add("unavailable", "error", text)
 
 
 def _open_shared(run: Examination, out: Outcome) -> None:

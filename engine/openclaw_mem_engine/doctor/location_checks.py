@@ -76,7 +76,9 @@ def check_writing(settings: Settings, out: Outcome) -> None:
     taken."""
     for path, error in filter(None, map(files.blocked, _folders(settings))):
         out.detail = "the data folder cannot be entered"
-        out.add("no-access", "error", files.unreachable(path, error), [described(path)])
+        out.add(
+            "no-access", "error", files.unreachable(path, error), [described(path)], files.opening([path])
+        )
         return
     _check_access(settings, out)
     _check_room(settings, out)

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import BUSY_TIMEOUT_MS, retried
-from openclaw_mem_engine.errors import IndexUnavailable
+from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.stores.sqlite.files import (
     access,
     bytes_of,
+    damaged,
     is_of_full_disk,
     is_writable,
     log_of,
+    shared_of,
     unreachable,
 )
 
@@ -53,10 +55,19 @@ def refuse_foreign(path: Path, application_id: int | None = None) -> None:
         raise IndexUnavailable(f"The path of the index {what}: {advice}. Nothing was changed. Path: {path}")
 
 
+def refuse_emptied(path: Path, repair: str = IndexDamaged.repair) -> None:
+    """Raise IndexDamaged for an empty file beside the log of an index: the log is made after the header of
+    the file (see ``begin_file``). SQLite would begin a new database there, and wait for the log to be free."""
+    with suppress(OSError):
+        if path.stat().st_size == 0 and (log_of(path).exists() or shared_of(path).exists()):
+            raise damaged("the file is empty, and its log is not removed", path, repair)
+
+
 def index_is_there(path: Path) -> bool:
     """Whether there is a file that holds something. Raises IndexUnavailable when it is not ours, and when
     this user may not read its folder: that is not the same as "no index yet"."""
     refuse_foreign(path)
+    refuse_emptied(path)
     try:
         return path.stat().st_size > 0
     except (FileNotFoundError, NotADirectoryError):

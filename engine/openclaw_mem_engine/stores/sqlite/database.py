@@ -29,6 +29,7 @@ from openclaw_mem_engine.stores.sqlite.connections import (
     begin_file,
     connect_read_only,
     load_extension,
+    refuse_emptied,
     refuse_foreign,
     set_pragma,
 )
@@ -40,6 +41,7 @@ from openclaw_mem_engine.stores.sqlite.files import (
     is_of_full_disk,
     is_writable,
     make_folder,
+    shared_of,
 )
 
 #: The size of the log at which it is merged into the file.
@@ -100,7 +102,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         error = error.__context__
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return IndexLocked(
-            f"Another process is writing to the index. Nothing was changed; try again after it. File: {path}"
+            f"Another process is writing to the index. Nothing was changed. Try again when it has finished. File: {path}"
         )
     if is_of_full_disk(error, path):
         return IndexUnavailable(disk_full(path, advice.again))
@@ -175,6 +177,14 @@ class Database:
         self.read_only = there and not is_writable(path)
         make_folder(path)
         refuse_foreign(path, application_id)
+        refuse_emptied(path, advice.repair)
+        # Private, as notes are, before SQLite gives the files beside it the same mode; a file of another user
+        # stays as it is, and what cannot be made is an error of the connection.
+        with suppress(OSError):
+            if not path.exists():
+                path.touch(0o600)
+            elif (mode := path.stat().st_mode) & 0o077:
+                path.chmod(mode & 0o700)
         with self.explained():
             try:
                 self._writer = self._connect() if self.read_only else self._opened_for_writing(application_id)
@@ -183,14 +193,10 @@ class Database:
                     raise
                 self.read_only = True
                 self._writer = self._connect()
-        # Private, as notes are; a file of another user stays as it is. Files beside it get its mode later.
-        with suppress(OSError):
-            if (mode := path.stat().st_mode) & 0o077:
-                path.chmod(mode & 0o700)
         with self.explained(), _closed_on_error(self._writer):
             self._writer.pragma("application_id")  # the first read
         self._identity = identity(self.path)
-        self._shared = path.with_name(f"{path.name}-shm")
+        self._shared = shared_of(path)
         self._log_identity = identity(self._shared)
 
     def _opened_for_writing(self, application_id: int) -> apsw.Connection:

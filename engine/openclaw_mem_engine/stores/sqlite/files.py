@@ -47,6 +47,11 @@ def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
+def shared_of(path: Path) -> Path:
+    """The map of the log, which SQLite makes and all processes share."""
+    return path.with_name(f"{path.name}-shm")
+
+
 def with_companions(path: Path) -> list[Path]:
     """A SQLite file and its companions, as far as they are there."""
     parts = (path.with_name(path.name + ending) for ending in ("", "-wal", "-shm", "-journal"))
