@@ -165,3 +165,13 @@ async def test_no_chunk_is_shown_as_found_over_a_damaged_index(tmp_path: Path) -
         assert "# MEMORY" in chunks.text.text
         await press(pilot, "escape")
         assert "enter text" in screen.query_one(KeyBar).text
+
+
+async def test_permissions_that_change_while_the_screen_is_open_are_checked_without_a_key(
+    tmp_path: Path,
+) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        await press(pilot, "c")
+        assert "accessible to other users" not in screen.doctor.text
+        screen.search.service.settings.index_path.chmod(0o644)
+        await until(pilot, lambda: "accessible" in " ".join(screen.doctor.text.split()))

@@ -243,7 +243,7 @@ def _open_index(run: Examination, out: Outcome) -> None:
             out.detail = "can be opened"
         else:
             out.detail = "there is none yet"
-            out.add("not-there", "info", f"There is no index yet: {path}.", repair=INDEX)
+            out.add("not-there", "info", "There is no index yet.", [str(path)], INDEX)
     except IndexDamaged as error:
         out.detail = "cannot be read"
         out.add("damaged", "error", str(error), repair=FIX)

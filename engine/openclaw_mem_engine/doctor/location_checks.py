@@ -101,8 +101,9 @@ def _check_access(settings: Settings, out: Outcome) -> None:
     if closed:
         number = counted(len(closed), "file or folder", "files or folders")
         out.detail = f"{number} cannot be written"
+        these = closed[0].name if len(closed) == 1 else f"{number} of openclaw-mem"
         text = (
-            f"This user cannot write {number} of openclaw-mem. No sync can run. Check the permissions, or "
+            f"This user cannot write {these}. No sync can run. Check the permissions, or "
             "set OPENCLAW_MEM_HOME to a folder of yours."
         )
         out.add("not-writable", "error", text, map(described, closed), files.opening(closed))

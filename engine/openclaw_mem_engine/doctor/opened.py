@@ -69,7 +69,7 @@ class SharedStore:
         self.store: IndexStore = open_store(at.kind, settings.index_path, location=at.location)
         out.detail = f"can be opened: {self.store.location}"
         if self.fingerprint() is None:
-            out.add("not-there", "info", f"There is no index yet: {self.store.location}.", repair=INDEX)
+            out.add("not-there", "info", "There is no index yet.", [str(self.store.location)], INDEX)
 
     def fingerprint(self) -> Fingerprint | None:
         return self.store.fingerprint()

@@ -61,7 +61,7 @@ def check_qmd_index(settings: Settings, embedder: GuardedEmbedder | None, out: O
     path = settings.index_path
     if not path.is_file():
         out.detail = "there is none yet"
-        out.add("not-there", "info", f"There is no index yet: {path}.", repair=INDEX)
+        out.add("not-there", "info", "There is no index yet.", [str(path)], INDEX)
         return
     try:
         refuse_foreign(path)

@@ -97,14 +97,15 @@ def file_damage(settings: Settings, cancel: CancelToken | None = None) -> IndexD
 
 
 def index_stamp(settings: Settings) -> tuple[int, ...]:
-    """Changes with what any program writes into the file of the index, or its log. Costs two stats."""
+    """Changes with what any program writes into the file of the index or its log, and with who may read
+    them. Costs two stats."""
     from openclaw_mem_engine.stores.sqlite.files import log_of
 
     found: list[int] = []
     for file in (settings.index_path, log_of(settings.index_path)):
         with suppress(OSError):
             one = file.stat()
-            found += [one.st_ino, one.st_size, one.st_mtime_ns]
+            found += [one.st_ino, one.st_mode, one.st_size, one.st_mtime_ns]
     return tuple(found)
 
 
