@@ -26,6 +26,8 @@ from openclaw_mem_tui.widgets.frames import key_hint
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Row
 
+#: Those that the key switches between.
+_BACKENDS = ("builtin", "qmd")
 _NO_HIT = "no hit is selected"
 
 
@@ -102,8 +104,8 @@ class QueryActions(Lab):
         configured = self.search.service.configured_backend
         if configured:
             self.preview.citations = self.search.service.settings.citations
-        if configured != self.search.view.backend:
-            self.run_in(partial(self.search.use_backend, configured), "backend", exclusive=False)
+        if not self.search.uses(configured):
+            self.use_backend(configured, lambda: None)
         self.action_focus_query()
 
     def action_mode(self) -> None:
@@ -112,7 +114,16 @@ class QueryActions(Lab):
         self.search.say(f"mode {knobs.mode}")
 
     def action_backend(self) -> None:
-        self.run_in(self.search.switch_backend, "backend", exclusive=False)
+        """Let the other backend answer; the shown answer becomes the baseline."""
+        search = self.search
+        name = next(known for known in _BACKENDS if known != (search.wanted or search.view.backend))
+
+        def compare() -> None:
+            self.search_soon(0.0)
+            other = search.view.other_backend
+            search.say(f"backend: {name}" + f"; baseline: {other}" * bool(other))
+
+        self.use_backend(name, compare)
 
     def action_session(self) -> None:
         if not self.search.service.is_open:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from functools import partial
 
 from textual import on
@@ -42,7 +44,7 @@ class Lab(WorkbenchScreen):
         self.hint, self.answer = Pane(id="hint"), Pane(id="answer")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
         self.notes = Brief(4, id="notes")
-        self._initial_query = initial_query
+        self._initial_query, self._switching = initial_query, asyncio.Lock()
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
         self._view: View | None = None  # what is drawn
@@ -86,6 +88,22 @@ class Lab(WorkbenchScreen):
         if self.search.tune(knobs, by_step=by_step):
             self.search_soon(0.12)
 
+    def use_backend(self, name: str, then: Callable[[], object]) -> None:
+        """Let a backend answer, and go on with ``then``. One is opened at a time, and then the one that was
+        asked for last."""
+        if not self.search.service.is_open:
+            return
+
+        async def switch() -> None:
+            async with self._switching:
+                if name == self.search.wanted and (
+                    self.search.uses(name) or await self.search.use_backend(name)
+                ):
+                    then()
+
+        self.search.wanted = name
+        self.run_in(switch, "backend", exclusive=False)
+
     def resync(self, job: Job) -> None:
         """Sync and answer the last query again; an index that could not be opened is opened first."""
         if self.search.activity.phase in ("ready", "syncing"):
@@ -125,13 +143,8 @@ class Lab(WorkbenchScreen):
     def load_lesson(self, number: int) -> None:
         """Ask a lesson's query with its knobs, against its baseline; of its backend, once that is there."""
         backend = self.search.backend_of(number)
-
-        async def switch() -> None:
-            if await self.search.use_backend(backend):
-                self.load_lesson(number)
-
-        if backend != self.search.view.backend:
-            self.run_in(switch, "backend")
+        if not self.search.uses(backend):
+            self.use_backend(backend, partial(self.load_lesson, number))
         elif self.search.load_lesson(number):
             self._lesson_opens = True
             self.query_line.put(self.search.view.query)

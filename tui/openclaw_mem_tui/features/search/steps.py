@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_tui.bindings import key
@@ -47,13 +48,8 @@ def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
 def _bring_back(lab: Lab, left: Left) -> None:
     """Show all that was left, of the backend that answered."""
     backend = left.view.backend
-
-    async def switch() -> None:
-        if await lab.search.use_backend(backend):
-            _bring_back(lab, left)
-
-    if backend != lab.search.view.backend:
-        lab.run_in(switch, "backend")
+    if not lab.search.uses(backend):
+        lab.use_backend(backend, partial(_bring_back, lab, left))
         return
     bring_back(lab.search, left)
     lab.preview.citations = left.citations
