@@ -26,8 +26,6 @@ from openclaw_mem_tui.widgets.frames import key_hint
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Row
 
-#: Those that the key switches between.
-_BACKENDS = ("builtin", "qmd")
 _NO_HIT = "no hit is selected"
 
 
@@ -113,18 +111,6 @@ class QueryActions(Lab):
         self.tune(knobs)
         self.search.say(f"mode {knobs.mode}")
 
-    def action_backend(self) -> None:
-        """Let the other backend answer; the shown answer becomes the baseline."""
-        search = self.search
-        name = next(known for known in _BACKENDS if known != (search.wanted or search.view.backend))
-
-        def compare() -> None:
-            self.search_soon(0.0)
-            other = search.view.other_backend
-            search.say(f"backend: {name}" + f"; baseline: {other}" * bool(other))
-
-        self.use_backend(name, compare)
-
     def action_session(self) -> None:
         if not self.search.service.is_open:
             return
@@ -174,6 +160,13 @@ class HitActions(Lab):
         self.label_hits()
         self.draw_keys()
         self.show_row()
+
+    def action_group(self, step: int) -> None:
+        if not self._has_hits() or self.hits.go_to_group(step):
+            return
+        where, hidden = "below" if step > 0 else "above", step > 0 and not self.hits.dropped
+        shows = f"; {key_of('dropped')} shows what is not returned" * hidden
+        self.search.say(f"no group of chunks is {where} this one{shows}")
 
     def action_knobs(self) -> None:
         """Open the panel, or go to it where it is open, or close it."""

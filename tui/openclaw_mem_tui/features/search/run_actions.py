@@ -10,9 +10,12 @@ from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.sync_controller import Job
 
+#: Those that the key switches between.
+_BACKENDS = ("builtin", "qmd")
+
 
 class RunActions(Lab):
-    """The baseline of the shown run, the lessons, export, sync."""
+    """The baseline of the shown run, its backend, the lessons, export, sync."""
 
     def action_baseline(self) -> None:
         self.search.pin_baseline()
@@ -33,6 +36,18 @@ class RunActions(Lab):
             self.search.say(f"nothing to swap: the baseline {same}")
         else:
             self.search.say("there is no run to swap yet")
+
+    def action_backend(self) -> None:
+        """Let the other backend answer; the shown answer becomes the baseline."""
+        search = self.search
+        name = next(known for known in _BACKENDS if known != (search.wanted or search.view.backend))
+
+        def compare() -> None:
+            self.search_soon(0.0)
+            other = search.view.other_backend
+            search.say(f"backend: {name}" + f"; baseline: {other}" * bool(other))
+
+        self.use_backend(name, compare)
 
     def action_guide(self) -> None:
         guide = self.search.guide
