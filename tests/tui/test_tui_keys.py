@@ -255,7 +255,10 @@ async def test_a_key_leads_from_the_results_to_what_is_not_returned(tmp_path: Pa
         trace = screen.search.view.trace
         assert trace is not None and trace.unreturned
         await press(pilot, "w")
-        assert "in the chunks } goes to those that are not" in app.screen.query_one("#changes", WrappedTable).text
+        assert (
+            "in the chunks } goes to those that are not"
+            in app.screen.query_one("#changes", WrappedTable).text
+        )
         await press(pilot, "escape", "right_curly_bracket")
         assert screen.hits.selected is trace.unreturned[0]
         await press(pilot, "j", "left_curly_bracket")

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Knobs, changed, parse_settings
-from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.bindings import key, reach, typing
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.render.above import in_full, in_short
 from openclaw_mem_tui.features.search.render.funnel import baseline_names, strip
@@ -43,6 +43,12 @@ def left_lesson(view: View, lesson: SuggestedQuery) -> View:
     changed."""
     knobs = view.defaults if _is_taught(view, lesson) else view.knobs
     return replace(view, knobs=knobs, against=None, baseline=None)
+
+
+def left_said() -> str:
+    """What that has done to the knobs, while the query is typed."""
+    with typing(letters=True):
+        return f"the knobs are as configured; {reach('undo_knob')} brings those of the lesson back"
 
 
 def _is_taught(view: View, lesson: SuggestedQuery) -> bool:

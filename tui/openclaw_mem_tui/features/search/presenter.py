@@ -16,7 +16,7 @@ from openclaw_mem_engine.api import Cancelled, Expected, Knobs, OpenClawMemError
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.history import History, Steps
-from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
+from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, left_said, with_lesson
 from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered
 from openclaw_mem_tui.features.search.start_page import StartPage
 from openclaw_mem_tui.features.search.state import View
@@ -126,12 +126,15 @@ class SearchPresenter(Presenter[View]):
         """Take a new query over; True when a search is needed."""
         if query == self.view.query and not self.view.error:
             return False
+        said = self.activity.said if self.activity.said == left_said() else ""  # until all is typed
         if self.guide is not None and self.lesson_at is not None:
-            lesson = self.guide[self.lesson_at]
+            lesson, before = self.guide[self.lesson_at], self.view
             if query != lesson.query:
-                self.lesson_at = None
-                self.state = left_lesson(self.view, lesson)
-        self.sync.update(said="", noted="")
+                self.lesson_at, self.state = None, left_lesson(before, lesson)
+                if self.view.knobs != before.knobs:
+                    self.steps.made(before.tried)
+                    said = left_said()
+        self.sync.update(said=said, noted="")
         self._show(state.asked(self.view, query))
         return state.needs_retrieval(self.view)
 
