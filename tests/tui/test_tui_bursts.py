@@ -107,6 +107,28 @@ async def test_enter_that_is_pressed_three_times_closes_one_screen_and_opens_one
     assert screens[0] == screens[1] and results[0] == results[1]
 
 
+@pytest.mark.parametrize("start", ["results", "start page"])
+async def test_a_move_behind_enter_is_made_on_the_answer(tmp_path: Path, start: str) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL if start == "results" else "")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        if start == "results":
+            await press(pilot, "j", "j", "j", "slash")
+        for key in ("n", "a", "s", "enter", "j", "j", "k"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await settled(pilot)
+        hits = lab(app).hits
+        assert lab(app).search.view.answers and lab(app).query_line.value == "nas" and hits.cursor == 1
+        await press(pilot, "slash", *"heron", "enter")
+        assert hits.cursor == 0, "a move is made once"
+        await press(pilot, "0", "escape", "j")
+        asked = hits.asks
+        for key in ("enter", "G"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await settled(pilot)
+        assert lab(app).search.view.query == asked and hits.cursor == len(hits.rows) - 1 > 0
+
+
 async def test_arrow_down_in_the_query_line_goes_to_the_newer_query_first(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL)
     async with app.run_test(size=LARGE) as pilot:

@@ -3,6 +3,7 @@ Dialogs are loaded when they are first shown."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -42,16 +43,21 @@ class QueryActions(Lab):
         self.set_focus(query_line)
         query_line.cursor_position = len(query_line.value)
 
-    def action_submit_query(self) -> None:
+    async def action_submit_query(self) -> None:
         """Go to the hits; where nothing was typed, ask the marked query of the start page."""
-        self.action_leave_query()
-        line = self.query_line
-        line.call_later(lambda: line.value or ask_marked(self))
+        await self.action_leave_query()
+        if not self.query_line.value:
+            ask_marked(self)
 
-    def action_leave_query(self) -> None:
-        line = self.query_line
-        # Letters that were typed before this key may still be on their way to the line.
-        line.call_later(lambda: self.search.history.add(line.value))
+    async def action_leave_query(self) -> None:
+        # Letters that were typed before this key may still be on their way to the line, and keys behind it
+        # are about the answer to all of them.
+        line, typed = self.query_line, asyncio.Event()
+        line.call_later(typed.set)
+        await typed.wait()
+        if line.value != self.search.view.query:
+            self.ask(line.value)
+        self.search.history.add(line.value)
         self.set_focus(self.hits)
 
     def action_previous_query(self) -> None:
@@ -61,11 +67,11 @@ class QueryActions(Lab):
     def action_next_query(self) -> None:
         self._ask_again(self.search.history.next(), "there is no next query")
 
-    def action_query_down(self) -> None:
+    async def action_query_down(self) -> None:
         """The query after an earlier one, as in a shell; else to the chunks."""
         newer = self.search.history.newer(self.query_line.value)
         if newer is None:
-            self.action_leave_query()
+            await self.action_leave_query()
         else:
             self._ask_again(newer, "")
 
@@ -73,10 +79,7 @@ class QueryActions(Lab):
         if query is None:
             self.search.say(otherwise)
         else:
-            with self.query_line.prevent(Input.Changed):
-                self.query_line.value = query
-            self.query_line.cursor_position = len(query)
-            self.ask(query)
+            self.ask_instead(query)
             self.search.say(self.search.history.position)
 
     def action_history(self) -> None:
@@ -84,7 +87,7 @@ class QueryActions(Lab):
         history.add(self.search.view.query)
 
         def ask(picked: str) -> None:
-            self.query_line.value = picked
+            self.ask_instead(picked)
             self.set_focus(self.hits)
 
         def find(text: str) -> list[Choice]:
@@ -315,16 +318,15 @@ def ask_marked(lab: Lab) -> bool:
             lab.run_in(partial(continue_session, lab), "continue")
             return True
         lab.search.history.add(query)
-        lab.query_line.value = query
+        lab.ask_instead(query)
     return bool(query)
 
 
 def when_answered(lab: Lab, act: Callable[[], object]) -> bool:
     """While the shown rows are of an earlier query, act on the hit that is selected when the answer is there,
     unless another query is asked, another screen shown or another such key pressed meanwhile; else False."""
-    asked = lab.search.view
-    query = asked.query
-    if not asked.pending or (asked.trace is not None and asked.trace.query == query):
+    query = lab.search.view.query
+    if not lab.hits.awaits:
         return False
 
     def answered() -> None:

@@ -14,6 +14,7 @@ from textual import events
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.baseline import same_lines
 from openclaw_mem_tui.features.search.lessons import run_in_short
+from openclaw_mem_tui.features.search.moves_ahead import MovesAhead
 from openclaw_mem_tui.features.search.render import funnel, groups, hits, legend
 from openclaw_mem_tui.features.search.start_page import Suggestions, landing, suggested
 from openclaw_mem_tui.features.search.state import Columns, View
@@ -23,7 +24,7 @@ from openclaw_mem_tui.render.terms import Marker, has_words
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.filter_line import FilterLine
 from openclaw_mem_tui.widgets.lazy import Lazy
-from openclaw_mem_tui.widgets.lists import CursorList, Rows
+from openclaw_mem_tui.widgets.lists import Rows
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Row
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _TWO_CELLS, _TWO_LINES = 66, 18
 
 
-class HitList(CursorList):
+class HitList(MovesAhead):
     """Keeps the cursor on its chunk while knobs move, and goes to the first hit for a new query. The titles
     of the columns stay on top while rows scroll under them."""
 
@@ -41,9 +42,9 @@ class HitList(CursorList):
     CAN_FILTER, DRAWS_ITEMS = True, False
 
     def __init__(self, search: SearchPresenter) -> None:
-        super().__init__(id="hits", classes="listed")
+        super().__init__(search)
         self._maker = lambda cells, _: Rows(*landing(search, self._suggestions(), cells, self.size.height))
-        self._search, self._suggested = search, partial(suggested, search)
+        self._suggested = partial(suggested, search)
         self.view: View | None = None
         self.marker = Marker.of(None)
         self.mode: Columns = "scores"

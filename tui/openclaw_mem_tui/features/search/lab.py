@@ -8,6 +8,7 @@ from functools import partial
 
 from textual import on
 from textual.timer import Timer
+from textual.widgets import Input
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.features.search.hit_list import HitList
@@ -72,10 +73,18 @@ class Lab(WorkbenchScreen):
 
     def ask(self, query: str) -> None:
         """Ask this after a quiet moment; what is asked no more is not searched."""
+        before = self.search.view.query
         if self.search.ask(query):
             self.search_soon()
-        else:
+        elif query != before:
             self.workers.cancel_group(self, "search")
+
+    def ask_instead(self, query: str) -> None:
+        """Ask this instead of what is in the query line."""
+        with self.query_line.prevent(Input.Changed):
+            self.query_line.value = query
+        self.query_line.cursor_position = len(query)
+        self.ask(query)
 
     def search_soon(self, delay: float = DEBOUNCE) -> None:
         """Search after ``delay`` seconds of quiet; a search that runs for something older is cancelled."""
