@@ -98,7 +98,7 @@ class QueryActions(Lab):
         pick(self, "history", find, ask, filtered=True, empty="no earlier query matches")
 
     def action_start_anew(self) -> None:
-        left = left_now(self.search, self.preview.citations)
+        left = left_now(self)
         with self.query_line.prevent(Input.Changed):
             self.query_line.value = ""
         start_anew(self.search, left)

@@ -52,6 +52,8 @@ class Lab(WorkbenchScreen):
         self._activity = status.Activity()
         # The cursor of the next answer: on the first row of a comparison, on the row of a lesson.
         self._fault_opens, self._lesson_opens = bool(search.view.faults), False
+        # The row of the next answer, by path and first line, of what is continued.
+        self.opens_on: tuple[object, object] | None = None
 
     async def _start(self, job: Job | None = None) -> None:
         """Open, load the first lesson, answer what was asked already, sync (by the ``job``, where one was

@@ -7,6 +7,7 @@ from openclaw_mem_tui.features.search.comparison import swaps
 from openclaw_mem_tui.features.search.lab import Lab
 from openclaw_mem_tui.features.search.remembered import resume
 from openclaw_mem_tui.features.search.render.knobs import changed_words
+from openclaw_mem_tui.features.search.state import COLUMNS
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.sync_controller import Job
 
@@ -93,6 +94,8 @@ async def continue_session(lab: Lab) -> None:
     left = lab.search.remembered
     if said := await resume(lab.search):
         lab.query_line.put(left.query)
+        lab.hits.mode = next((name for name in COLUMNS if name == left.columns), lab.hits.mode)
+        lab.opens_on = (left.row.get("path"), left.row.get("line")) if left.row else None
         if lab.search.ask(left.query):
             lab.search_soon(0.0)
         if left.screen:

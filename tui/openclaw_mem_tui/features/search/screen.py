@@ -86,6 +86,9 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         if self._lesson_opens and view.answers and view.trace and view.trace.rows:
             self._lesson_opens = False
             self.hits.point_at(opens_on(self.search))
+        if self.opens_on is not None and view.answers:
+            at, self.opens_on = self.opens_on, None
+            self.hits.point_at([row for row in self.hits.rows if (row.path, row.start_line) == at])
         self.hits.catch_up()
         self.strip.show(lambda cells: [knob_strip(self.search, cells)])
         if self.knobs_open:

@@ -226,7 +226,7 @@ def landing(
         begun = "what you left" if len(rows) > len(page.suggestions) else ""
         first = (f"From {fmt.join((begun, notes), ' and ')}", "strong")
         head += [(), line("  ", first, "  ", (key("get"), "key"), (" asks one", "dim"))]
-        wide = min(60, cells // 2)
+        wide = min(60, cells // 2, max((fmt.width_of(fmt.inert(query)) + 1 for query, _ in shown), default=0))
         for query, path in shown:
             origin = (fmt.path(fmt.inert(path), max(4, cells - wide - 4)), "dim")
             items.append([line("  ", fmt.left(fmt.inert(query), wide), " ", origin)])

@@ -23,7 +23,7 @@ _LONGEST = 40
 
 def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
     """Undo or redo the last step of a knob or a fault. What that changed, as a sentence."""
-    steps, now = lab.search.steps, left_now(lab.search, lab.preview.citations)
+    steps, now = lab.search.steps, left_now(lab)
     before = now.view.tried._replace(left=now)
     back = word == "undo"
     if (after := (steps.undo if back else steps.redo)(before)) is None:
@@ -54,6 +54,8 @@ def _bring_back(lab: Lab, left: Left) -> None:
     bring_back(lab.search, left)
     lab.preview.citations = left.citations
     lab.query_line.put(left.view.query)
+    if left.row is not None:
+        lab.opens_on = (left.row.path, left.row.start_line)
     lab.search_soon(0.0)
 
 
