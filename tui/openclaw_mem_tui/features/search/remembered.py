@@ -32,8 +32,8 @@ class Remembered:
     configured). ``baseline`` has the query and such knobs of the pinned run (None: there was none).
     ``screen`` is the one that was left ("": the lab). ``columns`` were those of the hits, ``row`` has path
     and first line of the selected one (None: there was none). ``recent`` are the titles of actions picked in
-    the palette. ``theme`` was chosen where ``usual_theme`` was configured. ``trouble`` says why nothing could be
-    read."""
+    the palette. ``theme`` was chosen where ``usual_theme`` was configured. ``trouble`` says why nothing could
+    be read."""
 
     queries: tuple[str, ...] = ()
     recent: tuple[str, ...] = ()
