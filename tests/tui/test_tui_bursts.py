@@ -123,10 +123,17 @@ async def test_a_move_behind_enter_is_made_on_the_answer(tmp_path: Path, start: 
         assert hits.cursor == 0, "a move is made once"
         await press(pilot, "0", "escape", "j")
         asked = hits.asks
-        for key in ("enter", "G"):
+        for key in ("enter", "n", "N", "G"):
             app.post_message(Key(key, key if len(key) == 1 else None))
         await settled(pilot)
         assert lab(app).search.view.query == asked and hits.cursor == len(hits.rows) - 1 > 0
+        assert "no row" not in lab(app).status_line.text
+        await press(pilot, "slash")
+        for key in ("n", "a", "s", "enter", "right_curly_bracket"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await settled(pilot)
+        selected = hits.selected
+        assert selected is not None and not selected.returned and hits.rows[hits.cursor - 1].returned
 
 
 async def test_arrow_down_in_the_query_line_goes_to_the_newer_query_first(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ class HitActions(Lab):
         self.show_row()
 
     def action_group(self, step: int) -> None:
-        if not self._has_hits() or self.hits.go_to_group(step):
+        if self.hits.go_to_group(step) or not self._has_hits():
             return
         where, hidden = "below" if step > 0 else "above", step > 0 and not self.hits.dropped
         shows = f"; {key_of('dropped')} shows what is not returned" * hidden

@@ -227,6 +227,8 @@ class HitList(MovesAhead):
 
     def go_to_group(self, step: int) -> bool:
         """Cursor to the first row of the next (1) or previous (-1) group. False where there is none."""
+        if self.defers(partial(self.go_to_group, step)):
+            return True
         ends = accumulate(len(group.rows) for group in self._groups)
         firsts = [first for first in (0, *ends) if first < len(self.rows)]
         others = [first for first in firsts if (first - self.cursor) * step > 0][::step]
