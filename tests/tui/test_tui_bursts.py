@@ -7,6 +7,7 @@ from pathlib import Path
 import lab_world as world
 import pytest
 from lab_world import LARGE, lab, press, settled
+from textual._xterm_parser import XTermParser
 from textual.events import Key
 from textual.widgets import Input
 
@@ -65,6 +66,21 @@ async def test_text_and_editing_keys_in_one_burst_are_done_in_their_order(tmp_pa
         await settled(pilot)
         assert isinstance(app.focused, Input) and app.focused.value == "xadcy"
         await press(pilot, "escape")
+
+
+def test_a_key_right_behind_escape_is_not_taken_for_another() -> None:
+    for bytes_read, key in (
+        ("\r", "enter"),
+        ("\t", "tab"),
+        ("\x04", "ctrl+d"),
+        ("\x12", "ctrl+r"),
+        (":", "colon"),
+        ("?", "question_mark"),
+        ("/", "slash"),
+    ):
+        read = [event.key for event in XTermParser().feed(f"\x1b{bytes_read}") if isinstance(event, Key)]
+        assert read == ["escape", key]
+    assert [event.key for event in XTermParser().feed("\x1b[A") if isinstance(event, Key)] == ["up"]
 
 
 async def test_a_key_that_a_closed_line_had_holds_no_other_for_long(tmp_path: Path) -> None:
