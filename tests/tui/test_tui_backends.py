@@ -9,6 +9,7 @@ from typing import Any
 
 import lab_world as world
 from lab_world import LARGE, SMALL, frame, lab, press, settled, until
+from textual.events import Key
 
 from openclaw_mem_engine.answer import stem
 from openclaw_mem_engine.api import Change, redacted, with_backend
@@ -130,6 +131,20 @@ class Gated:
 
     def close(self) -> None:
         self.let.set()
+
+
+async def test_of_keys_in_one_burst_the_last_decides_about_the_backend(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        for keys, backend in (("oo", "builtin"), ("ooo", "qmd"), ("oo", "qmd"), ("oo0", "builtin")):
+            for key in keys:
+                app.post_message(Key(key, key))
+            await settled(pilot)
+            assert lab(app).search.view.backend == app.service.backend == backend, keys
+            if "0" not in keys:
+                assert lab(app).search.view.answers, keys
+                assert f"backend: {backend}" in lab(app).status_line.text, keys
 
 
 async def test_rerank_scores_move_rows_when_they_arrive(tmp_path: Path) -> None:

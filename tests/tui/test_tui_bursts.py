@@ -7,6 +7,7 @@ from pathlib import Path
 import lab_world as world
 import pytest
 from lab_world import LARGE, lab, press, settled
+from textual._xterm_parser import XTermParser
 from textual.events import Key
 from textual.widgets import Input
 
@@ -67,6 +68,21 @@ async def test_text_and_editing_keys_in_one_burst_are_done_in_their_order(tmp_pa
         await press(pilot, "escape")
 
 
+def test_a_key_right_behind_escape_is_not_taken_for_another() -> None:
+    for bytes_read, key in (
+        ("\r", "enter"),
+        ("\t", "tab"),
+        ("\x04", "ctrl+d"),
+        ("\x12", "ctrl+r"),
+        (":", "colon"),
+        ("?", "question_mark"),
+        ("/", "slash"),
+    ):
+        read = [event.key for event in XTermParser().feed(f"\x1b{bytes_read}") if isinstance(event, Key)]
+        assert read == ["escape", key]
+    assert [event.key for event in XTermParser().feed("\x1b[A") if isinstance(event, Key)] == ["up"]
+
+
 async def test_a_key_that_a_closed_line_had_holds_no_other_for_long(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL)
     async with app.run_test(size=LARGE) as pilot:
@@ -105,6 +121,35 @@ async def test_enter_that_is_pressed_three_times_closes_one_screen_and_opens_one
             screens.append([type(screen).__name__ for screen in app.screen_stack])
             results.append(lab(app).search.view.knobs)
     assert screens[0] == screens[1] and results[0] == results[1]
+
+
+@pytest.mark.parametrize("start", ["results", "start page"])
+async def test_a_move_behind_enter_is_made_on_the_answer(tmp_path: Path, start: str) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL if start == "results" else "")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        if start == "results":
+            await press(pilot, "j", "j", "j", "slash")
+        for key in ("n", "a", "s", "enter", "j", "j", "k"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await settled(pilot)
+        hits = lab(app).hits
+        assert lab(app).search.view.answers and lab(app).query_line.value == "nas" and hits.cursor == 1
+        await press(pilot, "slash", *"heron", "enter")
+        assert hits.cursor == 0, "a move is made once"
+        await press(pilot, "0", "escape", "j")
+        asked = hits.asks
+        for key in ("enter", "n", "N", "G"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await settled(pilot)
+        assert lab(app).search.view.query == asked and hits.cursor == len(hits.rows) - 1 > 0
+        assert "no row" not in lab(app).status_line.text
+        await press(pilot, "slash")
+        for key in ("n", "a", "s", "enter", "right_curly_bracket"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await settled(pilot)
+        selected = hits.selected
+        assert selected is not None and not selected.returned and hits.rows[hits.cursor - 1].returned
 
 
 async def test_arrow_down_in_the_query_line_goes_to_the_newer_query_first(tmp_path: Path) -> None:

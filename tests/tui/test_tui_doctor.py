@@ -63,7 +63,8 @@ async def test_damage_is_found_shown_and_mended_after_a_look(
         )
         assert "rebuild" in screen.events.text.splitlines()[0] and "new or modified" not in screen.events.text
         await press(pilot, "F")
-        assert "nothing to repair" in shown(screen, "#status")
+        assert "F repairs none of these findings; enter opens one" in shown(screen, "#status")
+        assert screen.doctor.has_focus, "the warnings"
 
 
 async def test_after_a_repair_nothing_is_said_of_the_index_before(tmp_path: Path) -> None:

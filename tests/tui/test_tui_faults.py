@@ -325,6 +325,8 @@ async def test_a_fault_is_undone_whatever_lesson_was_loaded_since(tmp_path: Path
         view, screen = lab(app).search.view, providers(app)
         assert view.shown_faults == {"embeddings-401"} and lab(app).search.lesson_at is None
         await press(pilot, "z")
+        assert lab(app).search.view.changed_knobs(), "another query had reset those of the lesson"
+        await press(pilot, "z")
         assert not lab(app).search.view.faults and "simulated faults: none" in screen.status_line.text
         await press(pilot, "z")
         assert "nothing more to undo" in screen.status_line.text, "the knobs of the first lesson are not back"

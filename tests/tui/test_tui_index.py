@@ -254,6 +254,11 @@ async def test_starts_and_stops_of_the_watcher_take_one_row(
         await press(pilot, "tab", "tab", "j", "j")
         drawn = screen.detail.text
         assert drawn.count("Watching for changes.") == drawn.count("Watching stopped.") == 3
+        await press(pilot, "f", *"watching changes", "enter")
+        rows = screen.events.text.splitlines()
+        assert len(rows) == 2 and "watch ×6  Watching stopped." in rows[1], "each text of a row is searched"
+        await press(pilot, "escape")
+        assert screen.events.cursor == 2
         await press(pilot, "k", "k")
         await add(stopped)
         assert "watch ×2  Watching stopped." in screen.events.text

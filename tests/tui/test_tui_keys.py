@@ -226,7 +226,8 @@ async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path
             ("c", " c does nothing here; on 3 index: run checks "),
             ("P", " P does nothing here; on 3 index: remove deleted notes from the index "),
             ("right_square_bracket", " ] does nothing here; ? lists the keys "),  # no lessons
-            ("h", " h does nothing here; in the knob panel (p on 1 lab): change the selected knob by "),
+            ("h", " h does nothing here; in the knob panel (p on 1 lab): a small step down "),
+            ("H", " H does nothing here; in the knob panel (p on 1 lab): a large step down "),
             ("right", " → does nothing here; in the knob panel (p on 1 lab): a small step up "),
         ):
             await press(pilot, key)
@@ -244,6 +245,30 @@ async def test_a_key_without_a_meaning_here_says_what_it_does_elsewhere(tmp_path
         assert "space does nothing here; on 1 lab: swap the shown run and its baseline" in status.text
         await press(pilot, "slash", *"bcX")
         assert "does nothing" not in app.screen.query_one("#status", Pane).text, "letters, no keys"
+
+
+async def test_a_key_leads_from_the_results_to_what_is_not_returned(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        screen = lab(app)
+        trace = screen.search.view.trace
+        assert trace is not None and trace.unreturned
+        await press(pilot, "w")
+        assert (
+            "in the chunks } goes to those that are not"
+            in app.screen.query_one("#changes", WrappedTable).text
+        )
+        await press(pilot, "escape", "right_curly_bracket")
+        assert screen.hits.selected is trace.unreturned[0]
+        await press(pilot, "j", "left_curly_bracket")
+        assert screen.hits.selected is trace.unreturned[0], "as { in vi: the begin of this group first"
+        await press(pilot, "left_curly_bracket")
+        assert screen.hits.cursor == 0
+        await press(pilot, "left_curly_bracket")
+        assert "no group of chunks is above this one" in screen.status_line.text
+        await press(pilot, "d", "right_curly_bracket")
+        assert "; d shows what is not returned" in screen.status_line.text
 
 
 async def test_q_leaves_a_view_and_quits_on_the_main_screens(tmp_path: Path) -> None:

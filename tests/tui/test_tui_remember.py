@@ -214,6 +214,9 @@ async def test_a_session_continues_and_is_started_anew(
         await press(pilot, ":", *"pin this", "enter", "i", *" cellar", "enter")
         screen.tune(screen.search.view.knobs.set({"decay": True, "vector_weight": 0.6}))
         pilot.app.theme = "claw-light"
+        await press(pilot, "v", "j")
+        assert screen.hits.mode == "ranks" and screen.hits.selected is not None
+        row = screen.hits.selected
         await press(pilot, "3")
     assert memo.path.stat().st_mode & 0o777 == 0o600
     kept = json.loads(memo.path.read_text())
@@ -228,10 +231,10 @@ async def test_a_session_continues_and_is_started_anew(
         offered = "▌ Continue: router cellar  "
         assert "From what you left and your notes  enter asks one" in screen.hits.text
         assert offered in screen.hits.text and "enter continue" in screen.query_one(KeyBar).text
-        assert "2 knobs · baseline · screen 3 index" in screen.hits.text
+        assert "2 changed knobs · pinned baseline · screen 3 index" in screen.hits.text
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
-        assert "2 knobs · baseline · screen 3 index" in screen.hits.text, "not cut"
+        assert "2 changed knobs · pinned baseline · screen 3 index" in screen.hits.text, "not cut"
         await press(pilot, "f1")
         assert "a session begins fresh" in " ".join(
             pilot.app.screen.query_one("#help-about", Pane).text.split()
@@ -251,7 +254,7 @@ async def test_a_session_continues_and_is_started_anew(
         await press(pilot, "enter")
         assert isinstance(pilot.app.screen, IndexScreen), "the screen that was left"
         assert (
-            "continued: the query · 2 knobs · baseline (0 starts over)"
+            "continued: the query · 2 changed knobs · pinned baseline (0 starts over)"
             in pilot.app.screen.query_one("#status", Pane).text
         )
         await press(pilot, "1")
@@ -265,6 +268,9 @@ async def test_a_session_continues_and_is_started_anew(
         await press(pilot, "escape")
         view = screen.search.view
         assert view.query == "router cellar" == screen.query_line.value and view.answers
+        chosen = screen.hits.selected
+        assert screen.hits.mode == "ranks" and chosen is not None and screen.hits.cursor == 1
+        assert (chosen.path, chosen.start_line) == (row.path, row.start_line)
         assert set(view.changed_knobs()) == {"decay", "vector_weight", "bm25_weight"}
         assert view.baseline is not None and view.baseline_name == "pinned knobs"
         assert view.pin is not None and view.pin.query == "router" and view.pin.knobs == view.defaults
@@ -408,7 +414,7 @@ async def test_what_starting_over_takes_away_comes_back_and_can_be_continued(tmp
         said = screen.search.activity.said
         assert said.startswith("started over (esc z undoes it): no query; ")
         assert "From what you left" in screen.hits.text and "▌ Continue: router  " in screen.hits.text
-        assert "1 knob · baseline" in screen.hits.text
+        assert "1 changed knob · pinned baseline" in screen.hits.text
         await press(pilot, "escape", "z")
         view = screen.search.view
         assert screen.search.activity.said == "undo: back to “router”, min score .10; Z redoes it"

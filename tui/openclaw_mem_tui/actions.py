@@ -21,6 +21,8 @@ SIGNS = {
     "greater_than_sign": ">",
     "left_square_bracket": "[",
     "right_square_bracket": "]",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
     "escape": "esc",
     "left": "←",
     "right": "→",

@@ -193,8 +193,9 @@ class Workbench(KeyOrder):
 
     def _session(self) -> Remembered:
         """What the next session may continue."""
+        hits, screen = self.search_screen.hits, self._at if self._at != SCREENS[0].name else ""
         return replace(
-            to_remember(self.search, self._at if self._at != SCREENS[0].name else ""),
+            to_remember(self.search, hits.mode, hits.selected, screen),
             recent=self._recent,
             theme=self.theme if self.theme != self._first_theme else "",
             usual_theme=self._usual_theme,
@@ -262,6 +263,7 @@ class Workbench(KeyOrder):
             if action_name in waiting(self.search.activity):
                 self.screen.tell(waits_in_short(self.search.activity))
                 return True
+        self._save_soon()
         return await super()._dispatch_action(namespace, action_name, params)
 
     def action_help_quit(self) -> None:

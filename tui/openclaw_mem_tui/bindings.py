@@ -45,6 +45,8 @@ _UNDO_NOTE = "undo the last step: a rejection, or a change of notes after confir
 _UNDO_EDIT = "undo the last change of notes by openclaw-mem, after confirmation"
 _FILTER = "filter the list by words; esc clears it"
 _MATCHES = "next, previous match (or row, if there is no filter)"
+_GROUP_AFTER = "the first chunk that is not returned; the next group of them"
+_GROUP_BEFORE, _GROUPS_BOTH = "the group of chunks before", "next, previous group: what is not returned"
 _NEXT_LIST = "next, previous list"
 _PANE_AFTER = "next pane: chunks, knobs, a text that scrolls (one column: the other text)"
 _COMPARE = "compare in the lab: the last query against the baseline"
@@ -98,6 +100,8 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
     "Chunks": (
         Action("columns", "v", "columns: scores, ranks, contributions"),
         Action("dropped", "d", "show or hide what is not returned"),
+        Action("next_group", "right_curly_bracket", _GROUP_AFTER, run="group(1)", both=_GROUPS_BOTH),
+        Action("previous_group", "left_curly_bracket", _GROUP_BEFORE, run="group(-1)", back="next_group"),
         Action("baseline", "b", "pin this run as the baseline", footer="baseline", rank=9),
         Action("swap", "space", _SWAP, footer="swap", rank=4),
         Action("clear_baseline", "B", "back to the configured baseline"),
@@ -278,7 +282,7 @@ def unused(pressed: str, here: Set[str], acts: Callable[[str], bool | None], bel
     places["knobs"] = f"in the knob panel ({key('knobs')} on {SCREENS[0].key} {SCREENS[0].tab})"
     others = [(name, a) for a in found for name in places if name in a.parts - here]
     others.sort(key=lambda other: other[0] != below)
-    elsewhere = (f"{places[name]}: {_CLAUSE.split(a.both or a.help)[0]}" for name, a in others)
+    elsewhere = (f"{places[name]}: {_CLAUSE.split(a.help)[0]}" for name, a in others)
     return f"{sign} does nothing here; " + next(elsewhere, f"{key('help')} lists the keys")
 
 

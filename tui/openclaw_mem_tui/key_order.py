@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import string
 from collections import deque
 from functools import partial
+from types import SimpleNamespace
 from typing import cast
 
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App
 from textual.events import Event, Key
-from textual.keys import _character_to_key
+from textual.keys import Keys, _character_to_key
 from textual.widgets import Input
 
 from openclaw_mem_tui.screen import WorkbenchScreen
 
+_KEYS = cast("dict[str, object]", ANSI_SEQUENCES_KEYS)
 #: Textual reads escape and a digit as the sign that alt types with it in a terminal of macOS.
 for _digit in "0123456789":
-    cast("dict[str, object]", ANSI_SEQUENCES_KEYS).pop(f"\x1b{_digit}", None)
+    _KEYS.pop(f"\x1b{_digit}", None)
+#: And it drops the escape before a control key or a sign. Signs with which answers of a terminal begin, and
+#: alt with backspace, which deletes a word, stay.
+for _control, _named in [*ANSI_SEQUENCES_KEYS.items()]:
+    if len(_control) == 1 and _control not in "\x1b\x7f\x9b" and isinstance(_named, tuple):
+        _KEYS[f"\x1b{_control}"] = (Keys.Escape, *_named)
+for _sign in set(string.punctuation) - set("[]\\^_"):
+    _KEYS[f"\x1b{_sign}"] = (Keys.Escape, SimpleNamespace(value=_character_to_key(_sign)))
 #: Seconds until a key that does not come back from a line is given up: the line was closed.
 _LOST_S = 0.5
 

@@ -30,10 +30,11 @@ class WrappedTable(Table[T]):
         around: Around | None = None,
         head: Callable[[int], Line] | None = None,
         rules: Rules = lambda items, cells: {},  # noqa: ARG005 - the shape of all of these
+        words: Callable[[T], str] | None = None,
     ) -> None:
         """As ``show_rows``, with all lines of an item, and ``rules`` between items."""
         self._lines, self._around, self._rules, self.head = rows, around, rules, head
-        self.take(items, None)
+        self.take(items, words)
 
     def full_text(self, item: T) -> str:
         return " ".join(map(text_of, self._lines(item, 4 * WIDE, False)))

@@ -107,11 +107,14 @@ class IndexScreen(ListScreen[IndexPresenter]):
         unknown = state.doubtful(damaged)
         short = self.narrow or not self.has_class("-tall")
         self.query_one("#facts", Pane).show(lambda cells: summary.facts(state, activity, cells, short))
-        row, words = partial(files.file_row, state, unknown), partial(files.words, unknown)
-        self.files.show_rows(state.files, row, words, partial(files.header, files.unread(state, activity)))
+        of_file, words = partial(files.file_row, state, unknown), partial(files.words, unknown)
+        self.files.show_rows(
+            state.files, of_file, words, partial(files.header, files.unread(state, activity))
+        )
         around = doctor.around_nothing if activity.phase == "failed" else None
         self.doctor.show_wrapped(state.findings, doctor.item_rows, around)
-        self.events.show_wrapped(files.folded(state.events), partial(files.event_row, state))
+        events, row = files.folded(state.events), partial(files.event_row, state)
+        self.events.show_wrapped(events, row, words=partial(files.event_words, state))
         asked, shown = self.search.service.backend, self.search.service.configured_backend
         other = f" · index of {shown}, as configured; {asked} answers" * (asked != shown)
         hint = key_hint("order", f"order: {state.order}") if state.files else ""
@@ -270,8 +273,11 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self._sync(Job(verify=True, tails=True))
         elif report is None or self.presenter.state.stale:
             self._run_doctor(partial(self._examine, then=self.repair))
-        else:
+        elif not report.findings:
             self.presenter.say("there is nothing to repair")
+        else:
+            self.go_to(self.doctor)
+            self.presenter.say(f"{key('repair')} repairs none of these findings; {key('chunks')} opens one")
 
     def _run_doctor(self, work: Callable[[], Awaitable[None]]) -> None:
         if self._is_free(able=self.presenter.examines):

@@ -3,6 +3,7 @@ Dialogs are loaded when they are first shown."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -42,16 +43,21 @@ class QueryActions(Lab):
         self.set_focus(query_line)
         query_line.cursor_position = len(query_line.value)
 
-    def action_submit_query(self) -> None:
+    async def action_submit_query(self) -> None:
         """Go to the hits; where nothing was typed, ask the marked query of the start page."""
-        self.action_leave_query()
-        line = self.query_line
-        line.call_later(lambda: line.value or ask_marked(self))
+        await self.action_leave_query()
+        if not self.query_line.value:
+            ask_marked(self)
 
-    def action_leave_query(self) -> None:
-        line = self.query_line
-        # Letters that were typed before this key may still be on their way to the line.
-        line.call_later(lambda: self.search.history.add(line.value))
+    async def action_leave_query(self) -> None:
+        # Letters that were typed before this key may still be on their way to the line, and keys behind it
+        # are about the answer to all of them.
+        line, typed = self.query_line, asyncio.Event()
+        line.call_later(typed.set)
+        await typed.wait()
+        if line.value != self.search.view.query:
+            self.ask(line.value)
+        self.search.history.add(line.value)
         self.set_focus(self.hits)
 
     def action_previous_query(self) -> None:
@@ -61,11 +67,11 @@ class QueryActions(Lab):
     def action_next_query(self) -> None:
         self._ask_again(self.search.history.next(), "there is no next query")
 
-    def action_query_down(self) -> None:
+    async def action_query_down(self) -> None:
         """The query after an earlier one, as in a shell; else to the chunks."""
         newer = self.search.history.newer(self.query_line.value)
         if newer is None:
-            self.action_leave_query()
+            await self.action_leave_query()
         else:
             self._ask_again(newer, "")
 
@@ -73,10 +79,7 @@ class QueryActions(Lab):
         if query is None:
             self.search.say(otherwise)
         else:
-            with self.query_line.prevent(Input.Changed):
-                self.query_line.value = query
-            self.query_line.cursor_position = len(query)
-            self.ask(query)
+            self.ask_instead(query)
             self.search.say(self.search.history.position)
 
     def action_history(self) -> None:
@@ -84,7 +87,7 @@ class QueryActions(Lab):
         history.add(self.search.view.query)
 
         def ask(picked: str) -> None:
-            self.query_line.value = picked
+            self.ask_instead(picked)
             self.set_focus(self.hits)
 
         def find(text: str) -> list[Choice]:
@@ -95,24 +98,21 @@ class QueryActions(Lab):
         pick(self, "history", find, ask, filtered=True, empty="no earlier query matches")
 
     def action_start_anew(self) -> None:
-        left = left_now(self.search, self.preview.citations)
+        left = left_now(self)
         with self.query_line.prevent(Input.Changed):
             self.query_line.value = ""
         start_anew(self.search, left)
         configured = self.search.service.configured_backend
         if configured:
             self.preview.citations = self.search.service.settings.citations
-        if configured != self.search.view.backend:
-            self.run_in(partial(self.search.use_backend, configured), "backend", exclusive=False)
+        if not self.search.uses(configured):
+            self.use_backend(configured, lambda: None)
         self.action_focus_query()
 
     def action_mode(self) -> None:
         knobs = nudged(self.search.view.knobs, "mode", 1)
         self.tune(knobs)
         self.search.say(f"mode {knobs.mode}")
-
-    def action_backend(self) -> None:
-        self.run_in(self.search.switch_backend, "backend", exclusive=False)
 
     def action_session(self) -> None:
         if not self.search.service.is_open:
@@ -163,6 +163,13 @@ class HitActions(Lab):
         self.label_hits()
         self.draw_keys()
         self.show_row()
+
+    def action_group(self, step: int) -> None:
+        if self.hits.go_to_group(step) or not self._has_hits():
+            return
+        where, hidden = "below" if step > 0 else "above", step > 0 and not self.hits.dropped
+        shows = f"; {key_of('dropped')} shows what is not returned" * hidden
+        self.search.say(f"no group of chunks is {where} this one{shows}")
 
     def action_knobs(self) -> None:
         """Open the panel, or go to it where it is open, or close it."""
@@ -311,16 +318,15 @@ def ask_marked(lab: Lab) -> bool:
             lab.run_in(partial(continue_session, lab), "continue")
             return True
         lab.search.history.add(query)
-        lab.query_line.value = query
+        lab.ask_instead(query)
     return bool(query)
 
 
 def when_answered(lab: Lab, act: Callable[[], object]) -> bool:
     """While the shown rows are of an earlier query, act on the hit that is selected when the answer is there,
     unless another query is asked, another screen shown or another such key pressed meanwhile; else False."""
-    asked = lab.search.view
-    query = asked.query
-    if not asked.pending or (asked.trace is not None and asked.trace.query == query):
+    query = lab.search.view.query
+    if not lab.hits.awaits:
         return False
 
     def answered() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from rich.style import Style
@@ -12,10 +13,9 @@ from textual import events
 
 from openclaw_mem_engine import api
 from openclaw_mem_tui.features.search.baseline import same_lines
-from openclaw_mem_tui.features.search.lessons import taught
+from openclaw_mem_tui.features.search.lessons import run_in_short
+from openclaw_mem_tui.features.search.moves_ahead import MovesAhead
 from openclaw_mem_tui.features.search.render import funnel, groups, hits, legend
-from openclaw_mem_tui.features.search.render.funnel import baseline_names
-from openclaw_mem_tui.features.search.render.knobs import knob_value
 from openclaw_mem_tui.features.search.start_page import Suggestions, landing, suggested
 from openclaw_mem_tui.features.search.state import Columns, View
 from openclaw_mem_tui.render import format as fmt
@@ -23,9 +23,8 @@ from openclaw_mem_tui.render.spans import Line, Span, clauses, fit, text_of
 from openclaw_mem_tui.render.terms import Marker, has_words
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.filter_line import FilterLine
-from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.lazy import Lazy
-from openclaw_mem_tui.widgets.lists import CursorList, Rows
+from openclaw_mem_tui.widgets.lists import Rows
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Expected, Row
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 _TWO_CELLS, _TWO_LINES = 66, 18
 
 
-class HitList(CursorList):
+class HitList(MovesAhead):
     """Keeps the cursor on its chunk while knobs move, and goes to the first hit for a new query. The titles
     of the columns stay on top while rows scroll under them."""
 
@@ -43,9 +42,9 @@ class HitList(CursorList):
     CAN_FILTER, DRAWS_ITEMS = True, False
 
     def __init__(self, search: SearchPresenter) -> None:
-        super().__init__(id="hits", classes="listed")
+        super().__init__(search)
         self._maker = lambda cells, _: Rows(*landing(search, self._suggestions(), cells, self.size.height))
-        self._search, self._suggested = search, partial(suggested, search)
+        self._suggested = partial(suggested, search)
         self.view: View | None = None
         self.marker = Marker.of(None)
         self.mode: Columns = "scores"
@@ -111,30 +110,13 @@ class HitList(CursorList):
         above = [f"{fmt.count(many, 'row')} above"] if many else []
         made = list[str]()
         if isinstance(self.screen, WorkbenchScreen) and self.screen.narrow:
-            made, room = self._run_in_short(room)
+            made, room = run_in_short(self._search, self.view, room)
         if self._is_low and made:  # with the title, three texts are enough for one edge
             return [*above, *made][:2]
         for text in (*above, *legend.pairs(self._plan.numbers)):
             room -= fmt.width_of(text) + 3
             made += [text] * (room >= 0)
         return made
-
-    def _run_in_short(self, room: int) -> tuple[list[str], int]:
-        """Which knobs are changed or how many, unless a lesson names them; the baseline; the room left."""
-        view, made = self.view, list[str]()
-        if view is None:
-            return made, room
-        names = [f"baseline: {name}" for name in baseline_names(view)]
-        changed = () if taught(self._search) else view.knobs.changed_names(view.defaults)
-        if changed:
-            named = markup(", ".join(knob_value(name, view.knobs) for name in changed))
-            many = f"{fmt.count(len(changed), 'knob')} changed"
-            made.append(named if fmt.width_of(named) + 3 <= room else many)
-            room -= fmt.width_of(made[0]) + 3
-        for said in [name for name in names if fmt.width_of(name) + 3 <= room][:1]:
-            made.append(markup(said))
-            room -= fmt.width_of(said) + 3
-        return made, room
 
     @property
     def selected(self) -> Row | None:
@@ -242,6 +224,17 @@ class HitList(CursorList):
         index = self._index_of(rows[0]) if rows else None
         if index is not None:
             self.action_go(index - self.cursor)
+
+    def go_to_group(self, step: int) -> bool:
+        """Cursor to the first row of the next (1) or previous (-1) group. False where there is none."""
+        if self.defers(partial(self.go_to_group, step)):
+            return True
+        ends = accumulate(len(group.rows) for group in self._groups)
+        firsts = [first for first in (0, *ends) if first < len(self.rows)]
+        others = [first for first in firsts if (first - self.cursor) * step > 0][::step]
+        if others:
+            self.action_go(others[0] - self.cursor)
+        return bool(others)
 
     # -- drawing ------------------------------------------------------------------------------------------
 

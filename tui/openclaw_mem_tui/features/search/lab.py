@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from functools import partial
 
 from textual import on
 from textual.timer import Timer
+from textual.widgets import Input
 
 from openclaw_mem_engine.api import Knobs
 from openclaw_mem_tui.features.search.hit_list import HitList
@@ -42,13 +45,15 @@ class Lab(WorkbenchScreen):
         self.hint, self.answer = Pane(id="hint"), Pane(id="answer")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
         self.notes = Brief(4, id="notes")
-        self._initial_query = initial_query
+        self._initial_query, self._switching = initial_query, asyncio.Lock()
         self._clock: Timer | None = None
         self._stale_timer: Timer | None = None
         self._view: View | None = None  # what is drawn
         self._activity = status.Activity()
         # The cursor of the next answer: on the first row of a comparison, on the row of a lesson.
         self._fault_opens, self._lesson_opens = bool(search.view.faults), False
+        # The row of the next answer, by path and first line, of what is continued.
+        self.opens_on: tuple[object, object] | None = None
 
     async def _start(self, job: Job | None = None) -> None:
         """Open, load the first lesson, answer what was asked already, sync (by the ``job``, where one was
@@ -70,10 +75,18 @@ class Lab(WorkbenchScreen):
 
     def ask(self, query: str) -> None:
         """Ask this after a quiet moment; what is asked no more is not searched."""
+        before = self.search.view.query
         if self.search.ask(query):
             self.search_soon()
-        else:
+        elif query != before:
             self.workers.cancel_group(self, "search")
+
+    def ask_instead(self, query: str) -> None:
+        """Ask this instead of what is in the query line."""
+        with self.query_line.prevent(Input.Changed):
+            self.query_line.value = query
+        self.query_line.cursor_position = len(query)
+        self.ask(query)
 
     def search_soon(self, delay: float = DEBOUNCE) -> None:
         """Search after ``delay`` seconds of quiet; a search that runs for something older is cancelled."""
@@ -85,6 +98,22 @@ class Lab(WorkbenchScreen):
         """Other knobs: ranked again in this frame when possible, else searched after a quiet moment."""
         if self.search.tune(knobs, by_step=by_step):
             self.search_soon(0.12)
+
+    def use_backend(self, name: str, then: Callable[[], object]) -> None:
+        """Let a backend answer, and go on with ``then``. One is opened at a time, and then the one that was
+        asked for last."""
+        if not self.search.service.is_open:
+            return
+
+        async def switch() -> None:
+            async with self._switching:
+                if name == self.search.wanted and (
+                    self.search.uses(name) or await self.search.use_backend(name)
+                ):
+                    then()
+
+        self.search.wanted = name
+        self.run_in(switch, "backend", exclusive=False)
 
     def resync(self, job: Job) -> None:
         """Sync and answer the last query again; an index that could not be opened is opened first."""
@@ -125,13 +154,8 @@ class Lab(WorkbenchScreen):
     def load_lesson(self, number: int) -> None:
         """Ask a lesson's query with its knobs, against its baseline; of its backend, once that is there."""
         backend = self.search.backend_of(number)
-
-        async def switch() -> None:
-            if await self.search.use_backend(backend):
-                self.load_lesson(number)
-
-        if backend != self.search.view.backend:
-            self.run_in(switch, "backend")
+        if not self.search.uses(backend):
+            self.use_backend(backend, partial(self.load_lesson, number))
         elif self.search.load_lesson(number):
             self._lesson_opens = True
             self.query_line.put(self.search.view.query)

@@ -8,14 +8,15 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.api import Knobs, changed, parse_settings
-from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.bindings import key, reach, typing
 from openclaw_mem_tui.features.search.comparison import lost
 from openclaw_mem_tui.features.search.render.above import in_full, in_short
-from openclaw_mem_tui.features.search.render.funnel import strip
+from openclaw_mem_tui.features.search.render.funnel import baseline_names, strip
 from openclaw_mem_tui.features.search.render.knobs import changed_words, knob_value
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, cut, fit, line, width, wrapped
+from openclaw_mem_tui.widgets.frames import markup
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Row, SuggestedQuery
@@ -42,6 +43,12 @@ def left_lesson(view: View, lesson: SuggestedQuery) -> View:
     changed."""
     knobs = view.defaults if _is_taught(view, lesson) else view.knobs
     return replace(view, knobs=knobs, against=None, baseline=None)
+
+
+def left_said() -> str:
+    """What that has done to the knobs, while the query is typed."""
+    with typing(letters=True):
+        return f"the knobs are as configured; {reach('undo_knob')} brings those of the lesson back"
 
 
 def _is_taught(view: View, lesson: SuggestedQuery) -> bool:
@@ -77,6 +84,23 @@ def knob_strip(search: SearchPresenter, cells: int) -> Line:
     return strip(
         view.knobs, view.defaults, cells, view.trace, backend=backend, taught=of_lesson, resets=resets
     )
+
+
+def run_in_short(search: SearchPresenter, view: View, room: int) -> tuple[list[str], int]:
+    """Which knobs of the run are changed or how many, unless a lesson names them; its baseline; the cells
+    that are left of the ``room``."""
+    made = list[str]()
+    names = [f"baseline: {name}" for name in baseline_names(view)]
+    changed = () if taught(search) else view.knobs.changed_names(view.defaults)
+    if changed:
+        named = markup(", ".join(knob_value(name, view.knobs) for name in changed))
+        many = f"{fmt.count(len(changed), 'knob')} changed"
+        made.append(named if fmt.width_of(named) + 3 <= room else many)
+        room -= fmt.width_of(made[0]) + 3
+    for said in [name for name in names if fmt.width_of(name) + 3 <= room][:1]:
+        made.append(markup(said))
+        room -= fmt.width_of(said) + 3
+    return made, room
 
 
 def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:

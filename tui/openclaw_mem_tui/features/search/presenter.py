@@ -16,7 +16,7 @@ from openclaw_mem_engine.api import Cancelled, Expected, Knobs, OpenClawMemError
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.history import History, Steps
-from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, with_lesson
+from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, left_said, with_lesson
 from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered
 from openclaw_mem_tui.features.search.start_page import StartPage
 from openclaw_mem_tui.features.search.state import View
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 #: Quiet time after a key press before a search begins, in seconds.
 DEBOUNCE = 0.06
 
-#: Those that the key switches between.
-BACKENDS = ("builtin", "qmd")
 _FAULT_BASELINE = "with a simulated fault, the run without it is the baseline"
 
 
@@ -67,6 +65,8 @@ class SearchPresenter(Presenter[View]):
         self._last_lesson = 0
         #: Knobs and lesson of each backend when another one took over.
         self.left: dict[str, tuple[Knobs, int | None]] = {}
+        #: The backend that was asked for last; "" before.
+        self.wanted = ""
 
     @property
     def view(self) -> View:
@@ -126,12 +126,15 @@ class SearchPresenter(Presenter[View]):
         """Take a new query over; True when a search is needed."""
         if query == self.view.query and not self.view.error:
             return False
+        said = self.activity.said if self.activity.said == left_said() else ""  # until all is typed
         if self.guide is not None and self.lesson_at is not None:
-            lesson = self.guide[self.lesson_at]
+            lesson, before = self.guide[self.lesson_at], self.view
             if query != lesson.query:
-                self.lesson_at = None
-                self.state = left_lesson(self.view, lesson)
-        self.sync.update(said="", noted="")
+                self.lesson_at, self.state = None, left_lesson(before, lesson)
+                if self.view.knobs != before.knobs:
+                    self.steps.made(before.tried)
+                    said = left_said()
+        self.sync.update(said=said, noted="")
         self._show(state.asked(self.view, query))
         return state.needs_retrieval(self.view)
 
@@ -269,25 +272,22 @@ class SearchPresenter(Presenter[View]):
 
     # -- the other backend --------------------------------------------------------------------------------
 
-    async def switch_backend(self) -> None:
-        """Let the other one of ``BACKENDS`` answer; the shown answer becomes the baseline."""
-        name, before = next(known for known in BACKENDS if known != self.view.backend), self.view.backend
-        if await self.use_backend(name):
-            if self.view.query.strip():
-                await self.search(0.0)
-            compared = f"; baseline: {before}" if self.view.other_backend else ""
-            self.say(f"backend: {name}{compared}")
+    def uses(self, name: str) -> bool:
+        """Whether this backend answers, and is to answer."""
+        return name == self.view.backend and self.wanted in ("", name)
 
     async def use_backend(self, name: str) -> bool:
         """Let a backend answer from now on; its index is synced first. The configuration stays as it is.
-        False, with the reason on the screen, when it cannot be opened."""
-        if not self.service.is_open:
-            return False
+        False when another one is wanted meanwhile, or, with the reason on the screen, when it cannot be
+        opened."""
         try:
             if await self.service.open_backend(name):
                 await self.sync.sync(Job(f"the index of {name}"))
+            if name != self.wanted:
+                return False
             await self.service.set_backend(name)
         except OpenClawMemError as error:
+            self.wanted = ""
             self.trouble(f"The backend {name} cannot be used: {error}")
             return False
         self.left[self.view.backend] = self.view.knobs, self.lesson_at

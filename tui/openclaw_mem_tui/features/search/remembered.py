@@ -11,12 +11,14 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import key, reach, typing
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.baseline import PINNED, Pin
-from openclaw_mem_tui.features.search.state import PROFILE, View, of_profile, ranked
+from openclaw_mem_tui.features.search.state import COLUMNS, PROFILE, View, of_profile, ranked
 from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
+    from openclaw_mem_engine.api import Row
+    from openclaw_mem_tui.features.search.lab import Lab
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
-    from openclaw_mem_tui.features.search.state import Citations
+    from openclaw_mem_tui.features.search.state import Citations, Columns
 
 #: The names of the screens over the lab.
 _OTHERS = tuple(entry.name for entry in SCREENS[1:])
@@ -28,9 +30,10 @@ _LONGEST = 2_000
 class Remembered:
     """``knobs`` are those that differ from the configuration, by name, with their profile (None: as
     configured). ``baseline`` has the query and such knobs of the pinned run (None: there was none).
-    ``screen`` is the one that was left ("": the lab). ``recent`` are the titles of actions picked in the
-    palette. ``theme`` was chosen where ``usual_theme`` was configured. ``trouble`` says why nothing could be
-    read."""
+    ``screen`` is the one that was left ("": the lab). ``columns`` were those of the hits, ``row`` has path
+    and first line of the selected one (None: there was none). ``recent`` are the titles of actions picked in
+    the palette. ``theme`` was chosen where ``usual_theme`` was configured. ``trouble`` says why nothing could
+    be read."""
 
     queries: tuple[str, ...] = ()
     recent: tuple[str, ...] = ()
@@ -38,6 +41,8 @@ class Remembered:
     knobs: Mapping[str, Any] | None = None
     baseline: Mapping[str, Any] | None = None
     screen: str = ""
+    columns: str = ""
+    row: Mapping[str, Any] | None = None
     theme: str = ""
     usual_theme: str = ""
     trouble: str = ""
@@ -66,6 +71,8 @@ class Remembered:
             table("knobs"),
             _pinned(table("baseline")),
             text("screen") if text("screen") in _OTHERS else "",
+            text("columns") if text("columns") in COLUMNS else "",
+            table("row"),
             text("theme"),
             text("usual_theme"),
             trouble,
@@ -84,7 +91,8 @@ def _pinned(saved: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 #: What a row of the start page does, for the help.
 CONTINUES = (
     "“Continue” is about what the last session left, or starting over: it asks the query again with its"
-    " knobs, runs its pinned baseline again, and opens the screen that was left. Without it, a session begins"
+    " knobs, runs the pinned baseline again, and opens the screen that was left, with its columns and its"
+    " selected row. Without it, a session begins"
     " fresh."
 )
 #: Nothing is remembered.
@@ -122,8 +130,8 @@ def offered(search: SearchPresenter) -> tuple[str, str] | None:
 
 def _parts(view: View, left: Remembered) -> list[str]:
     many = len(changed(view, left.knobs).changed_names(view.defaults))
-    parts = [fmt.count(many, "knob")] if many else []
-    return [*parts, "baseline"] if left.baseline is not None else parts
+    parts = [fmt.count(many, "changed knob")] if many else []
+    return [*parts, "pinned baseline"] if left.baseline is not None else parts
 
 
 async def resume(search: SearchPresenter) -> str:
@@ -150,25 +158,30 @@ async def resume(search: SearchPresenter) -> str:
 
 
 class Left(NamedTuple):
-    """All that starting over takes away: what is shown, its lesson, the citations, what the start page
-    offered to continue, and what ``SearchPresenter.left`` has of other backends."""
+    """All that starting over takes away: what is shown, its columns and the selected row, its lesson, the
+    citations, what the start page offered to continue, and what ``SearchPresenter.left`` has of other
+    backends."""
 
     view: View
+    columns: Columns
+    row: Row | None
     lesson_at: int | None
     citations: Citations | None
     remembered: Remembered
     others: Mapping[str, tuple[Knobs, int | None]]
 
 
-def left_now(search: SearchPresenter, citations: Citations | None) -> Left:
-    return Left(search.view, search.lesson_at, citations, search.remembered, dict(search.left))
+def left_now(lab: Lab) -> Left:
+    search, hits, cited = lab.search, lab.hits, lab.preview.citations
+    others = dict(search.left)
+    return Left(search.view, hits.mode, hits.selected, search.lesson_at, cited, search.remembered, others)
 
 
 def start_anew(search: SearchPresenter, left: Left) -> None:
     """No query, no simulated fault, and knobs and baseline as configured, of each backend. What was ``left``
     is one step."""
     search.history.add(left.view.query)
-    search.remembered = to_remember(search, "")
+    search.remembered = to_remember(search, left.columns, left.row)
     search.left.clear()
     search.ask("")
     search.switch_faults(frozenset(), by_step=True)
@@ -195,9 +208,9 @@ def bring_back(search: SearchPresenter, left: Left) -> None:
     search.publish()
 
 
-def to_remember(search: SearchPresenter, screen: str) -> Remembered:
-    """What may be continued: what this session is about and the ``screen`` it is on, else what was left
-    before. The theme is not known here."""
+def to_remember(search: SearchPresenter, columns: Columns, row: Row | None, screen: str = "") -> Remembered:
+    """What may be continued: what this session is about, the ``columns`` and the selected ``row`` of its hits
+    and the ``screen`` it is on, else what was left before. The theme is not known here."""
     view, left = search.view, search.remembered
     # A copy: what is half typed when this is saved does not stay in the history of the session.
     history = replace(search.history, queries=list(search.history.queries))
@@ -205,7 +218,8 @@ def to_remember(search: SearchPresenter, screen: str) -> Remembered:
     queries = tuple(history.queries)
     if not (view.query.strip() or view.changed_knobs()):
         return replace(left, queries=queries, screen=screen or left.screen)
-    mine = Remembered(queries, query=view.query, screen=screen)
+    selected = {"path": row.path, "line": row.start_line} if row is not None else None
+    mine = Remembered(queries, query=view.query, screen=screen, columns=columns, row=selected)
     # Until the index is open, and with another backend, the knobs are not those of the configured one.
     if not search.service.is_open or view.backend != search.service.configured_backend:
         return mine

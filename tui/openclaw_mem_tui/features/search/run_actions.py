@@ -7,12 +7,16 @@ from openclaw_mem_tui.features.search.comparison import swaps
 from openclaw_mem_tui.features.search.lab import Lab
 from openclaw_mem_tui.features.search.remembered import resume
 from openclaw_mem_tui.features.search.render.knobs import changed_words
+from openclaw_mem_tui.features.search.state import COLUMNS
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.sync_controller import Job
 
+#: Those that the key switches between.
+_BACKENDS = ("builtin", "qmd")
+
 
 class RunActions(Lab):
-    """The baseline of the shown run, the lessons, export, sync."""
+    """The baseline of the shown run, its backend, the lessons, export, sync."""
 
     def action_baseline(self) -> None:
         self.search.pin_baseline()
@@ -33,6 +37,18 @@ class RunActions(Lab):
             self.search.say(f"nothing to swap: the baseline {same}")
         else:
             self.search.say("there is no run to swap yet")
+
+    def action_backend(self) -> None:
+        """Let the other backend answer; the shown answer becomes the baseline."""
+        search = self.search
+        name = next(known for known in _BACKENDS if known != (search.wanted or search.view.backend))
+
+        def compare() -> None:
+            self.search_soon(0.0)
+            other = search.view.other_backend
+            search.say(f"backend: {name}" + f"; baseline: {other}" * bool(other))
+
+        self.use_backend(name, compare)
 
     def action_guide(self) -> None:
         guide = self.search.guide
@@ -78,6 +94,8 @@ async def continue_session(lab: Lab) -> None:
     left = lab.search.remembered
     if said := await resume(lab.search):
         lab.query_line.put(left.query)
+        lab.hits.mode = next((name for name in COLUMNS if name == left.columns), lab.hits.mode)
+        lab.opens_on = (left.row.get("path"), left.row.get("line")) if left.row else None
         if lab.search.ask(left.query):
             lab.search_soon(0.0)
         if left.screen:

@@ -86,6 +86,10 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         if self._lesson_opens and view.answers and view.trace and view.trace.rows:
             self._lesson_opens = False
             self.hits.point_at(opens_on(self.search))
+        if self.opens_on is not None and view.answers:
+            at, self.opens_on = self.opens_on, None
+            self.hits.point_at([row for row in self.hits.rows if (row.path, row.start_line) == at])
+        self.hits.catch_up()
         self.strip.show(lambda cells: [knob_strip(self.search, cells)])
         if self.knobs_open:
             self.knob_panel.show_knobs(view.knobs, view.defaults)
@@ -195,10 +199,10 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
     def first_keys(self) -> frozenset[str]:
         return frozenset({"swap", "next_lesson"} if self.search.lesson_at is not None else ())
 
-    def action_next_pane(self, step: int) -> None:
+    async def action_next_pane(self, step: int) -> None:
         """Never the query line, where the keys behind this one would be letters."""
         if self.query_line.has_focus:
-            self.action_leave_query()
+            await self.action_leave_query()
             return
         if self.has_class("-narrow"):
             if self.knobs_open:

@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 #: Suggestions, notes that are looked into, and lines of each.
 _MOST, _NOTES, _LINES = 6, 12, 80
 _LONGEST = 60
-#: A longer text is no query but two words of it; one of these, or of a shorter line, has so many letters. A
-#: word that only joins others is none of them.
+#: A longer text is no query, but what it names may be one, where a word has so many letters. A name is behind
+#: one of ``_BEFORE``, and ends with a clause, or before one of these or another word that only joins.
 _WORDS, _LETTERS = 4, 4
-_JOINS = frozenset(
-    "after against because before behind below between during inside near only outside since still through "
-    "under until while within without".split()
+_BEFORE = frozenset(
+    "a an the my our your his her its their this that these those of for with from in on at by into about "
+    "behind before after between near inside under without".split()
 )
+_JOINS = frozenset("against because below during only outside since still through until while within".split())
 _WORD = re.compile(r"\w(?:[\w.'/@-]*\w)?")
 #: A line that is no heading, without the mark of a list.
 _PLAIN = re.compile(r"\s*(?:[-*+]\s+)?([^\W_].*?)\s*")
@@ -113,20 +114,25 @@ def read(memory: Memory, now: float) -> StartPage:
 
 
 def _in_few_words(text: str) -> str:
-    """A sentence as a query: its first two words with a blank alone between them, neither a word that joins
-    others, for what a sentence is about comes first. The whole sentence would return itself alone, by every
-    ranking. Empty where it has no such words."""
+    """A sentence as a query: the first things that it names, at least two words, for the whole of it would
+    return itself alone, by every ranking. Of several words side by side the last may be a verb, unless the
+    clause ends there. Empty where it has no such words."""
     found = [*_WORD.finditer(text)]
-    joins = api.STOP_WORDS | _JOINS
+    joins = api.STOP_WORDS | _BEFORE | _JOINS
     says = [len(each[0]) > 1 and each[0].casefold() not in joins for each in found]
     if len(found) <= _WORDS:
         names = sum(says) > 1 and any(_names(each[0]) for each in found)
         return text.removesuffix(".") if names else ""
-    for (first, one), (second, other) in pairwise(zip(found, says, strict=True)):
-        alone = text[first.end() : second.start()].isspace()
-        if one and other and alone and (_names(first[0]) or _names(second[0])):
-            return f"{first[0]} {second[0]}"
-    return ""
+    named: list[str] = []
+    gaps = [text[one.end() : other.start()].isspace() for one, other in pairwise(found)] + [False]
+    for at, before in enumerate(found[:-1]):
+        end = at + 1
+        while gaps[end - 1] and end < len(found) and says[end]:
+            end += 1
+        words = [each[0] for each in found[at + 1 : end]]
+        is_name = before[0].casefold() in _BEFORE and (len(words) == 1 or not gaps[end - 1])
+        named += words if is_name and len(named) < 2 and any(map(_names, words)) else []
+    return " ".join(dict.fromkeys(named)) if len({*named}) > 1 else ""
 
 
 def _names(word: str) -> bool:
@@ -226,7 +232,7 @@ def landing(
         begun = "what you left" if len(rows) > len(page.suggestions) else ""
         first = (f"From {fmt.join((begun, notes), ' and ')}", "strong")
         head += [(), line("  ", first, "  ", (key("get"), "key"), (" asks one", "dim"))]
-        wide = min(60, cells // 2)
+        wide = min(60, cells // 2, max((fmt.width_of(fmt.inert(query)) + 1 for query, _ in shown), default=0))
         for query, path in shown:
             origin = (fmt.path(fmt.inert(path), max(4, cells - wide - 4)), "dim")
             items.append([line("  ", fmt.left(fmt.inert(query), wide), " ", origin)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_tui.bindings import key
@@ -22,7 +23,7 @@ _LONGEST = 40
 
 def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
     """Undo or redo the last step of a knob or a fault. What that changed, as a sentence."""
-    steps, now = lab.search.steps, left_now(lab.search, lab.preview.citations)
+    steps, now = lab.search.steps, left_now(lab)
     before = now.view.tried._replace(left=now)
     back = word == "undo"
     if (after := (steps.undo if back else steps.redo)(before)) is None:
@@ -47,17 +48,14 @@ def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
 def _bring_back(lab: Lab, left: Left) -> None:
     """Show all that was left, of the backend that answered."""
     backend = left.view.backend
-
-    async def switch() -> None:
-        if await lab.search.use_backend(backend):
-            _bring_back(lab, left)
-
-    if backend != lab.search.view.backend:
-        lab.run_in(switch, "backend")
+    if not lab.search.uses(backend):
+        lab.use_backend(backend, partial(_bring_back, lab, left))
         return
     bring_back(lab.search, left)
     lab.preview.citations = left.citations
     lab.query_line.put(left.view.query)
+    if left.row is not None:
+        lab.opens_on = (left.row.path, left.row.start_line)
     lab.search_soon(0.0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openclaw_mem_engine.api import Change, Knobs, Step, WhyNot, knob_words
+from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wrapped
@@ -68,8 +69,9 @@ def _step(step: Step, wide: int, cells: int) -> list[Line]:
     return balanced((*text, Span(sentence(step.text), "" if step.ok else "strong")), cells - 1, wide + 2)
 
 
-def around_changes(answer: WhyNot, cells: int) -> tuple[list[Line], list[Line]]:
-    """What is said of all changes of knobs, and below them the changes of the text, which no key makes."""
+def around_changes(answer: WhyNot, others: bool, cells: int) -> tuple[list[Line], list[Line]]:
+    """What is said of all changes of knobs, and below them the changes of the text, which no key makes.
+    ``others``: some chunks of the answer are not returned."""
     head = _note("· ", answer.no_change, cells) if answer.no_change else []
     foot = [row for change in answer.text_changes for row in _note("note  ", change.text, cells)]
     if not answer.changes:
@@ -77,7 +79,12 @@ def around_changes(answer: WhyNot, cells: int) -> tuple[list[Line], list[Line]]:
     if not (answer.changes or head or foot):
         before = "no setting was tried: the step marked ✗ comes before the ranking"
         none = "nothing to change: it is returned" if answer.returned else before
-        head = wrapped(line((f"  {none}", "dim")), cells - 1, 2)
+        leads = (
+            ("; in the chunks ", "dim"),
+            (key("next_group"), "key"),
+            (" goes to those that are not", "dim"),
+        )
+        head = wrapped(line((f"  {none}", "dim"), *leads * (answer.returned and others)), cells - 1, 2)
     return head, foot
 
 

@@ -173,10 +173,12 @@ class WhyNotScreen(WorkbenchScreen):
             room = height * 9 // 20 - 2 if self.has_class("-tall") else max(2, height // 2 - 5)
             steps.show(lambda cells: render.walk(answer.steps, cells, room))
             self.call_after_refresh(steps.scroll_end, animate=False)  # to the first no
+            trace = self.search.view.trace
+            others = trace is not None and len(trace.returned) < len(trace.rows)
             self.changes.show_wrapped(
                 sorted(answer.changes, key=lambda change: bool(change.mark)),
                 partial(render.change_lines, self._knobs),
-                partial(render.around_changes, answer),
+                partial(render.around_changes, answer, others),
                 rules=render.rules,
             )
             self.draw_keys()  # those of a change

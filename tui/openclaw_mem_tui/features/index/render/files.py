@@ -11,7 +11,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import rescue
-from openclaw_mem_tui.render.spans import Details, Line, fit, keyed, line, wrapped
+from openclaw_mem_tui.render.spans import Details, Line, fit, keyed, line, text_of, wrapped
 from openclaw_mem_tui.render.status import Activity
 
 if TYPE_CHECKING:
@@ -171,6 +171,8 @@ _KINDS: dict[EventKind, tuple[str, str, str]] = {
     "edit": ("▲", "edit", "good"),
 }
 _KIND = 10
+#: Cells in which the text of an event is not broken.
+_UNCUT = 10_000
 
 
 def _sign(event: Event) -> tuple[str, str, str]:
@@ -206,6 +208,12 @@ def event_row(state: IndexState, row: Sequence[Event], cells: int, selected: boo
         (fmt.inert(event.text), "dim"),
     )
     return wrapped(made, cells - 1, 5 + len(when) + _KIND * wide)
+
+
+def event_words(state: IndexState, row: Sequence[Event]) -> str:
+    """What a filter of the events looks at: the text of each event of a row, also of those that it counts."""
+    lines = (each for event in row for each in event_row(state, [event], _UNCUT, False))
+    return " ".join([*map(text_of, lines), f"×{len(row)}"])
 
 
 def event_detail(row: Sequence[Event] | None, state: IndexState, cells: int) -> list[Line]:
