@@ -502,7 +502,7 @@ async def test_a_screen_that_is_closed_draws_nothing_for_late_events(
 
 async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
-        assert "sent: lines sent" not in frame(search.hits), "each is sent whole"
+        assert "sent: whole lines sent" not in frame(search.hits), "each is sent whole"
         search.tune(search.search.view.knobs.set({"snippet_chars": 60}))
         assert " · snippet chars 60 · " in frame(search.hits), "which is worth more there than the legend"
         await press(pilot, "W", *"restore-drill.md:12", "enter")

@@ -267,7 +267,7 @@ class RankingState:
             ranks |= {**item.ranks, "final": item.rank}
         at, shown = self.pool.candidates[chunk_id], self.shown.get(chunk_id, NOT_SHOWN)
         end = at.end_line - at.text.count("\n", len(at.text.rstrip()))
-        sent = sum(max(0, min(last, end) - first + 1) for first, last in shown.lines)
+        sent = {line for first, last in shown.lines for line in range(first, min(last, end) + 1)}
         return Row(
             chunk_id,
             at.path,
@@ -281,7 +281,7 @@ class RankingState:
             item.diversity if item is not None else None,
             shown,
             weak,
-            (sent, end - at.start_line + 1),
+            (len(sent.difference(shown.cut)), end - at.start_line + 1),
         )
 
     def _weak(self, returned: Sequence[str]) -> set[str]:

@@ -147,7 +147,7 @@ class Row(NamedTuple):
     score and rank, its term the value that entered the fusion (where that is another number), a stage the
     score after it (an ``order`` stage its selection value), ``final`` the last; absent if there is none.
     ``weak``: returned, though no keyword match and its cosine is below the floor. ``sent``: how many of its
-    lines the agent receives, and how many there are, both without blank ones at its end."""
+    lines the agent receives whole, and how many there are, both without blank ones at its end."""
 
     chunk_id: str
     path: str
@@ -174,7 +174,7 @@ class Row(NamedTuple):
     @property
     def truncated(self) -> bool:
         """Whether the agent receives a part of a returned chunk only."""
-        return self.returned and (bool(self.shown.cut) or self.sent[0] < self.sent[1])
+        return self.returned and self.sent[0] < self.sent[1]
 
     @property
     def location(self) -> str:
