@@ -70,11 +70,10 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         assert KNOBS["min_score"].help in drawn[stop - 1], "what the knob does"
         assert drawn[stop - 1].startswith("▌   min score: "), "on a line of its own"
         assert "value of a keyword match" not in screen.changes.text, "of the selected one alone"
-        rule = next(at for at, text in enumerate(drawn) if text.startswith("── only in openclaw-mem: "))
-        named = {setting(one, Knobs()): one.only_here for one in answer.changes}
-        below = {text[2:37].strip(): at > rule for at, text in enumerate(drawn) if text[37:42] == "rank "}
-        assert below == named and {*below.values()} == {True, False}
-        assert not any(first <= rule < stop for first, stop in screen.changes._spans), "in no change"
+        names = [f"{setting(one, Knobs())}{one.mark}" for one in answer.changes]
+        starts = [next(at for at, text in enumerate(drawn) if text[2:].startswith(name)) for name in names]
+        assert starts == sorted(starts), "in the order of the engine"
+        assert {name.endswith(" ‡") for name in names} == {True, False}, "OpenClaw has no such setting"
         assert "try" in screen.query_one(KeyBar).text
         change = answer.changes[at]
         every = len(answer.changes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from openclaw_mem_engine.api import Change, Knobs, Step, WhyNot, knob_words
 from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
@@ -13,7 +11,7 @@ from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wra
 _DISPLACES = ("! ", "warn")
 _LABEL = 10
 _NAME = 12
-_SETTING = 35
+_SETTING = 36
 #: Cells from which an effect has room beside its rank.
 _BESIDE = 117
 #: Displaced passages that are named; the others are counted.
@@ -90,7 +88,7 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     ``selected`` one also what its knobs do, and which results those are, of another one those that go, where
     its last line has room."""
     mark = Span(*fmt.POINTER[selected])
-    text = setting(change, knobs)
+    text = f"{setting(change, knobs)}{change.mark}"
     effect = fmt.join((fmt.numbers(change.effect), change.since))
     how = sentence(change.how) if change.how else ""
     rank = (f"rank {change.rank}", "warn" if how or change.weak else "good")
@@ -116,14 +114,6 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
         named = line(*made[-1], (f" · {_others(change)[0]}", "dim"))
         made[-1] = named if width(named) < cells else made[-1]
     return made
-
-
-def rules(changes: Sequence[Change], cells: int) -> dict[int, Line]:
-    """The line above the first change that the agent cannot be configured with; they are the last ones."""
-    first = next((at for at, change in enumerate(changes) if change.mark), None)
-    head = "── only in openclaw-mem: not a setting of OpenClaw "
-    text = fmt.crop(head + "─" * (cells - 1 - len(head)), cells - 1)
-    return {} if first is None else {first: line((text, "faint"))}
 
 
 def setting(change: Change, knobs: Knobs) -> str:

@@ -45,7 +45,7 @@ READING: Reading = (
     ("adds", "other results that the change also returns"),
     ("removes", "results that the change no longer returns"),
     ("works by", "the rule that returns it, where its own score does not"),
-    ("only in", "a change below this line ranks so in openclaw-mem alone: OpenClaw has no such setting"),
+    ("‡", "a change that ranks so in openclaw-mem alone: OpenClaw has no such setting"),
     ("note", "a change of the text, not of a knob"),
 )
 
@@ -174,10 +174,9 @@ class WhyNotScreen(WorkbenchScreen):
             steps.show(lambda cells: render.walk(answer.steps, cells, room))
             self.call_after_refresh(steps.scroll_end, animate=False)  # to the first no
             self.changes.show_wrapped(
-                sorted(answer.changes, key=lambda change: bool(change.mark)),
+                answer.changes,
                 partial(render.change_lines, self._knobs),
                 partial(render.around_changes, answer),
-                rules=render.rules,
             )
             self.draw_keys()  # those of a change
         self.call_after_refresh(self._fit)
