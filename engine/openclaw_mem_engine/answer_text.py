@@ -208,10 +208,12 @@ def _below(trace: Trace) -> int:
 
 def would_add(trace: Trace) -> str:
     """Keyword matches that ``min_score`` drops though results are free for them, and that a newer default
-    returns; empty where there are none, and with the profiles of QMD, which has no keyword rescue."""
+    returns; empty where there are none, with packed snippets, which need not hold a line of each, and with
+    the profiles of QMD, which has no keyword rescue."""
     knobs = trace.knobs
     free = knobs.max_results - len(trace.returned)
-    if free <= 0 or trace.cut is None or knobs.keyword_rescue == "fill" or knobs.profile.startswith("qmd"):
+    unknown = trace.cut is None or knobs.snippet == "packed" or knobs.profile.startswith("qmd")
+    if free <= 0 or unknown or knobs.keyword_rescue == "fill":
         return ""
     terms = {lst.term for lst in trace.lists if lst.kind.by_words}
     below = (row for row in trace.unreturned if row.outcome.stage == "min_score")
