@@ -80,9 +80,17 @@ class Drop(NamedTuple):
     cause: str = ""
 
 
+class Cause(NamedTuple):
+    """Why a score is low or a rank late, in a few words; the stage that lowered it, empty where none did."""
+
+    stage: str
+    text: str
+
+
 class Outcome(NamedTuple):
-    """Returned at a rank, or dropped at a stage for a reason. ``rescued``: kept though below the cut;
-    ``cause`` is that of ``drop``."""
+    """Returned at a rank, or dropped at a stage for a reason, whose end is ``lowered``: what lowered the
+    candidate so that this stage dropped it. ``rescued``: kept though below the cut; ``cause`` is that of
+    ``drop``."""
 
     kind: Literal["returned", "dropped"]
     rank: int | None = None
@@ -90,6 +98,7 @@ class Outcome(NamedTuple):
     reason: str | None = None
     rescued: bool = False
     cause: str = ""
+    lowered: Cause | None = None
 
     @property
     def drop(self) -> Drop:

@@ -7,7 +7,7 @@ from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wrapped
 
-#: The sign of a step that moved the passage out of the first results, and left the drop to another one.
+#: The sign of a step that lowered the passage so far that another one drops it.
 _DISPLACES = ("! ", "warn")
 _LABEL = 10
 _NAME = 12
@@ -19,15 +19,13 @@ _NAMED = 2
 
 
 def heading(query: str, answer: WhyNot | None, location: str, cells: int) -> list[Line]:
-    """The query, and whether the passage is returned for it; the step that stops it has the reason."""
+    """The query, and whether the passage is returned for it; the steps have the reason."""
     parts = line((fmt.inert(location), "strong"))
     if answer is not None:
         last = answer.steps[-1]
-        text = answer.text if last.ok else answer.text.removesuffix(f": {last.text}.")
-        step = f"step {last.name.replace('_', ' ')}"
-        text = text.replace(step, step.replace(" ", "\xa0"))  # no line ends within its name
+        step = f" (step {answer.decided.replace('_', ' ')})".replace(" ", "\xa0")  # no line ends within it
         sign = ("✓ ", "good") if last.ok else ("✗ ", "bad")
-        parts = line(sign, (sentence(text), "strong"))
+        parts = line(sign, (sentence(answer.outcome + step * (not last.ok)), "strong"))
     return [
         *wrapped(line((" query    ", "dim"), fmt.inert(query, 300)), cells - 1, _LABEL),
         *wrapped(line((" passage  ", "dim"), *parts), cells - 1, _LABEL),

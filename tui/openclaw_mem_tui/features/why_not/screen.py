@@ -38,7 +38,7 @@ from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 READING: Reading = (
     ("✓ ✗", "a step that the passage passed; the step that drops it"),
-    ("!", "a step that moves it out of the first results, which a later step cuts"),
+    ("!", "a step that lowers it so far that a later step drops it"),
     ("*", "below min score, and kept by keyword rescue"),
     ("rank", "rank of the passage after this change, and no other"),
     ("weak", "no keyword match, and not close in meaning: the result is probably noise"),

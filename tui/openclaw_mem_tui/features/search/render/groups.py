@@ -99,8 +99,8 @@ def past_the_last(trace: Trace, row: Row) -> str:
     stage, rank = trace.stage(row.outcome.stage or ""), row.ranks.get("final")
     if row.returned or stage is None or stage.kind != "count" or rank is None:
         return ""
-    before = (row.outcome.reason or "").partition("; ")[2]
-    return f"rank {rank}{before and '; '}{fmt.inert(before)}"
+    before = row.outcome.lowered
+    return f"rank {rank}; {before.text}" if before else f"rank {rank}"
 
 
 def packs(stage: Stage) -> bool:
