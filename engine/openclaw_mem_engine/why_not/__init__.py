@@ -152,10 +152,10 @@ class TextChange:
 class WhyNot:
     """The answer. ``returned``: the agent receives something of the passage, as result ``rank`` (from 1).
     ``stage`` is the step that said no, or ``returned``; ``outcome`` says what the agent gets or does not get,
-    without the reason. ``steps`` end with the first no. ``changes``, those that make it a weak result last, of the others those that remove no other
-    result first (see ``changes.Search``), are empty when none of the settings
-    tried brings it in (a note counts them, and ``tried`` names their knobs), and when the passage needs
-    none."""
+    without the reason. ``steps`` end with the first no. ``changes``, those that make it a weak result last,
+    of the others those that remove no other result first (see ``changes.Search``), are empty when none of the
+    settings tried brings it in (a note counts them, and ``tried`` names their knobs), and when the passage
+    needs none."""
 
     query: str
     passage: Passage
