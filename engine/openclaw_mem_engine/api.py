@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.explain import diversity_sum as diversity_sum
     from openclaw_mem_engine.explain import final_digits as final_digits
     from openclaw_mem_engine.explain import made_of as made_of
+    from openclaw_mem_engine.explain import not_searched as not_searched
     from openclaw_mem_engine.explain import relevance as relevance
     from openclaw_mem_engine.explain import returned_words as returned_words
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown

@@ -109,7 +109,7 @@ def test_explain_tells_stages_arithmetic_and_what_was_dropped(call: Call) -> Non
     assert any(line.startswith("not returned (") for line in lines)
     assert "its rank is 2, and only the first is returned" in said.out
     said = call("search", "where is the router VLAN", "--explain", "--set", "list_rows=auto")
-    assert "words skipped: where, is, the\n" in said.out
+    assert "not searched: where, is, the\n" in said.out
 
 
 def test_what_only_scores_tell_apart_is_one_line(call: Call) -> None:
