@@ -121,7 +121,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.profiles import SELECTABLE as SELECTABLE
     from openclaw_mem_engine.ranking.profiles import changed as changed
     from openclaw_mem_engine.ranking.profiles import profile as profile
-    from openclaw_mem_engine.ranking.query_words import STOP_WORDS as STOP_WORDS
+    from openclaw_mem_engine.ranking.query_words import FUNCTION_WORDS as FUNCTION_WORDS
     from openclaw_mem_engine.ranking.stages.decay import age_of as age_of
     from openclaw_mem_engine.ranking.trace import Drop as Drop
     from openclaw_mem_engine.ranking.trace import Operand as Operand

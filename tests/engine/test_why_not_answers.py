@@ -153,6 +153,8 @@ def test_words_that_the_passage_lacks_are_named(small: Memory) -> None:
     says = "If the chunk held “router” or “VLAN”, BM25 would find it."
     says += " Even with BM25 rank 1, all else equal, it would not be returned."
     assert [change.text.lower() for change in none.text_changes] == [says.lower()]
+    joined = small.why_not("router without VLAN", "MEMORY.md", None, small.knobs.set({"max_results": 1}))
+    assert [change.text.lower() for change in joined.text_changes] == [says.lower()], "it names nothing"
 
 
 def test_what_the_words_that_a_passage_lacks_can_do_is_what_they_do(small: Memory) -> None:

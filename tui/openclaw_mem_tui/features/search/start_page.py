@@ -28,13 +28,8 @@ if TYPE_CHECKING:
 #: Suggestions, notes that are looked into, and lines of each.
 _MOST, _NOTES, _LINES = 6, 12, 80
 _LONGEST = 60
-#: A longer text is no query but two words of it; one of these, or of a shorter line, has so many letters. A
-#: word that only joins others is none of them.
+#: A longer text is no query but two words of it; one of these, or of a shorter line, has so many letters.
 _WORDS, _LETTERS = 4, 4
-_JOINS = frozenset(
-    "after against because before behind below between during inside near only outside since still through "
-    "under until while within without".split()
-)
 _WORD = re.compile(r"\w(?:[\w.'/@-]*\w)?")
 #: A line that is no heading, without the mark of a list.
 _PLAIN = re.compile(r"\s*(?:[-*+]\s+)?([^\W_].*?)\s*")
@@ -117,8 +112,7 @@ def _in_few_words(text: str) -> str:
     others, for what a sentence is about comes first. The whole sentence would return itself alone, by every
     ranking. Empty where it has no such words."""
     found = [*_WORD.finditer(text)]
-    joins = api.STOP_WORDS | _JOINS
-    says = [len(each[0]) > 1 and each[0].casefold() not in joins for each in found]
+    says = [len(each[0]) > 1 and each[0].casefold() not in api.FUNCTION_WORDS for each in found]
     if len(found) <= _WORDS:
         names = sum(says) > 1 and any(_names(each[0]) for each in found)
         return text.removesuffix(".") if names else ""
