@@ -185,9 +185,12 @@ def test_lesson_every_word(demo: Memory) -> None:
     release, documented = both_runs(demo, SUGGESTED["Every word or any word: release 2026.2.26"])
     words, any_word = release.pool.first("lexical"), documented.pool.first("lexical")
     assert not release.hits and words is not None and words.every and not words.rows
-    assert {"how", "the"} <= {*words.words}
-    assert paths(documented) == ["runbooks/alarm.md"] and any_word is not None
-    assert "siren" in any_word.words and "how" not in any_word.words
+    assert paths(documented) == ["lab/adhesives.md"] and any_word is not None
+    assert {*words.words} - {*any_word.words} == {"which", "the"}
+    right = release.trace.row(documented.hits[0].chunk_id)
+    assert right is not None
+    assert "no match: the text lacks which" in [operand.note for operand in right.operands]
+    assert "which" not in documented.hits[0].text.lower().split()
 
 
 def test_every_lesson_compares_two_answers(demo: Memory, qmd: Memory) -> None:
