@@ -101,7 +101,9 @@ def test_a_rescued_hit_is_marked(call: Call) -> None:
 def test_explain_tells_stages_arithmetic_and_what_was_dropped(call: Call) -> None:
     said = call("search", "router VLAN", "--explain", "--max-results", "1", "--min-score", "0")
     lines = said.out.splitlines()
-    assert lines[0].split() == ["stage", "in", "out", "effect", "formula"]
+    assert lines[0].startswith("1 result. #1 has "), "the first line answers"
+    assert lines.count(lines[0]) == 1 and lines[1] == ""
+    assert lines[2].split() == ["stage", "in", "out", "effect", "formula"]
     assert any(line.startswith("fusion") and "0.7 × vector + 0.3 × BM25" in line for line in lines)
     (sum_line,) = [line for line in lines if "→ fused" in line]
     assert "× 0.70 =" in sum_line
