@@ -73,7 +73,8 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         names = [f"{setting(one, Knobs())}{one.mark}" for one in answer.changes]
         starts = [next(at for at, text in enumerate(drawn) if text[2:].startswith(name)) for name in names]
         assert starts == sorted(starts), "in the order of the engine"
-        assert {name.endswith(" ‡") for name in names} == {True, False}, "OpenClaw has no such setting"
+        assert {name.endswith(" ‡") for name in names} == {True, False}
+        assert drawn[-1].strip() == "‡ OpenClaw has no such setting"
         assert "try" in screen.query_one(KeyBar).text
         change = answer.changes[at]
         every = len(answer.changes)

@@ -17,7 +17,6 @@ from openclaw_mem_engine.ranking.lines import NoteLine, note_lines
 from openclaw_mem_engine.ranking.pool import Candidate, Pool
 from openclaw_mem_engine.ranking.trace import (
     NOT_SHOWN,
-    Cause,
     Diversity,
     Drop,
     Operand,
@@ -60,7 +59,7 @@ class Wanted(NamedTuple):
 
 
 #: What lowered a candidate, where a stage knows that it did.
-WhyLowered = Callable[[Ranked], Cause | None]
+WhyLowered = Callable[[Ranked], Drop | None]
 
 
 class _Dropped(NamedTuple):
@@ -172,13 +171,13 @@ class RankingState:
         reasons name where they were good enough; ``when`` names that time."""
         knobs = self.knobs
 
-        def why_low(item: Ranked) -> Cause | None:
+        def why_low(item: Ranked) -> Drop | None:
             score, _ = before[item.chunk_id]
-            return Cause(stage, f"score {score:.3f} {when}") if score >= knobs.min_score else None
+            return Drop(stage, f"score {score:.3f} {when}") if score >= knobs.min_score else None
 
-        def why_late(item: Ranked) -> Cause | None:
+        def why_late(item: Ranked) -> Drop | None:
             _, rank = before[item.chunk_id]
-            return Cause(stage, f"rank {rank} {when}") if rank <= knobs.depth else None
+            return Drop(stage, f"rank {rank} {when}") if rank <= knobs.depth else None
 
         self.why_low.append(why_low)
         self.why_late.append(why_late)
@@ -255,7 +254,7 @@ class RankingState:
             item, drop = dropped[chunk_id]
             why = drop.why(item)
             lowered = next(filter(None, (find(item) for find in drop.lowered)), None)
-            why = f"{why}; {lowered.text}" if lowered else why
+            why = f"{why}; {lowered.cause}" if lowered else why
             outcome = Outcome("dropped", None, drop.by.stage, why, cause=drop.by.cause, lowered=lowered)
             return self.row(chunk_id, outcome)
 

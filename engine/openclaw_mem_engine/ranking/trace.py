@@ -73,24 +73,15 @@ class Operand(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """What dropped a candidate: the name of a stage, and what tells its drops for other causes apart, in a
-    few words, empty where there is one cause."""
+    """The stage that dropped or lowered a candidate, empty where none did, and the cause in a few words."""
 
     stage: str
     cause: str = ""
 
 
-class Cause(NamedTuple):
-    """Why a score is low or a rank late, in a few words; the stage that lowered it, empty where none did."""
-
-    stage: str
-    text: str
-
-
 class Outcome(NamedTuple):
-    """Returned at a rank, or dropped at a stage for a reason, whose end is ``lowered``: what lowered the
-    candidate so that this stage dropped it. ``rescued``: kept though below the cut; ``cause`` is that of
-    ``drop``."""
+    """Returned at a rank, or dropped at a stage for a reason, which ends with what ``lowered`` it so far.
+    ``rescued``: kept though below the cut; ``cause`` is that of ``drop``."""
 
     kind: Literal["returned", "dropped"]
     rank: int | None = None
@@ -98,7 +89,7 @@ class Outcome(NamedTuple):
     reason: str | None = None
     rescued: bool = False
     cause: str = ""
-    lowered: Cause | None = None
+    lowered: Drop | None = None
 
     @property
     def drop(self) -> Drop:

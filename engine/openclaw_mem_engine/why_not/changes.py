@@ -19,7 +19,7 @@ from openclaw_mem_engine.sanitize import counted, figure
 from openclaw_mem_engine.why_not import Change
 from openclaw_mem_engine.why_not.means import means
 from openclaw_mem_engine.why_not.others import others
-from openclaw_mem_engine.why_not.steps import Pools, first_that, hundredths, steps_of, ways
+from openclaw_mem_engine.why_not.steps import Pools, first_that, hundredths, room, steps_of, ways
 from openclaw_mem_engine.why_not.tries import MADE_WITH, SIZES, Tries
 from openclaw_mem_engine.why_not.walk import fate_of
 
@@ -232,7 +232,7 @@ class Search(Tries):
     def _tricks(self, change: Change) -> tuple[bool, bool]:
         """Whether another score than its own returns the passage, and whether the pool gets smaller: fewer
         candidates are scaled and ranked otherwise, which is true, but no reason to set it so."""
-        rooms = zip(_room(self._knobs.set(change.set)), _room(self._knobs), strict=True)
+        rooms = zip(room(self._knobs.set(change.set)), room(self._knobs), strict=True)
         return bool(change.how), any(after < before for after, before in rooms)
 
     def _nearest(self, name: str, others: Mapping[str, KnobValue]) -> KnobValue | None:
@@ -348,8 +348,3 @@ class Search(Tries):
         because = [f"the pool is {'larger' if size > before else 'smaller'}"] if size != before else []
         because += ["min score is not applied"] * (after.no_cut is not None and after.knobs.min_score > 0)
         return f"score {now}" + (f" ({', '.join(because)})" if because else "")
-
-
-def _room(knobs: Knobs) -> tuple[int, int]:
-    """How many candidates of each list, and how many fused ones, can go on."""
-    return knobs.candidates, knobs.candidate_limit or int(KNOBS["candidate_limit"].high) + 1

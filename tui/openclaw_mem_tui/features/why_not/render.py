@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import Change, Knobs, Step, WhyNot, knob_words
+from openclaw_mem_engine.api import ONLY_HERE_MEANS, Change, Knobs, Step, WhyNot, knob_words
 from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wrapped
@@ -68,6 +68,8 @@ def around_changes(answer: WhyNot, cells: int) -> tuple[list[Line], list[Line]]:
     """What is said of all changes of knobs, and below them the changes of the text, which no key makes."""
     head = _note("· ", answer.no_change, cells) if answer.no_change else []
     foot = [row for change in answer.text_changes for row in _note("note  ", change.text, cells)]
+    if any(change.mark for change in answer.changes):
+        foot += _note("", ONLY_HERE_MEANS, cells)
     if not answer.changes:
         head, foot = head + foot, []
     if not (answer.changes or head or foot):

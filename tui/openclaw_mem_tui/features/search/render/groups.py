@@ -99,7 +99,7 @@ def past_the_last(trace: Trace, row: Row) -> Sequence[str]:
     if row.returned or stage is None or stage.kind != "count" or rank is None:
         return ()
     before = row.outcome.lowered
-    return [f"rank {rank}", *([before.text] if before else [])]
+    return [f"rank {rank}", *([before.cause] if before else [])]
 
 
 def packs(stage: Stage) -> bool:
