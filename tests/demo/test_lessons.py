@@ -182,7 +182,7 @@ def test_lesson_expansion(qmd: Memory) -> None:
 
 
 def test_lesson_every_word(demo: Memory) -> None:
-    release, documented = both_runs(demo, SUGGESTED["Every word or any word: release 2026.2.26"])
+    release, documented = both_runs(demo, SUGGESTED["Every word or any word: openclaw-2026.2"])
     words, any_word = release.pool.first("lexical"), documented.pool.first("lexical")
     assert not release.hits and words is not None and words.every and not words.rows
     assert paths(documented) == ["lab/adhesives.md"] and any_word is not None
