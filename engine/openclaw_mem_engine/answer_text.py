@@ -40,12 +40,12 @@ def found(pool: Pool, trace: Trace) -> tuple[str, ...]:
     least important one last."""
     count = len(trace.results)
     absent = _absent_words(pool, trace)
-    rescued = bool(count) and all(row.outcome.rescued for row in trace.returned)
+    rescued = bool(count) and trace.cut is not None and not trace.cut.left
     head = _counted(count, "result") if count else _nothing(pool, trace)
     if absent:
         head += f"{' by vectors only: ' if count else '; '}{absent}"
     elif rescued:
-        scores = len(trace.returned) + _below(trace)
+        scores = trace.cut.entered if trace.cut else 0
         low = f"all {scores:,} scores are" if scores > 1 else "its score is"
         head += f" by keyword rescue: {low} below min score {trace.knobs.min_score:g}"
     truncated, loses = _truncated(trace)
@@ -202,16 +202,19 @@ def _most(knobs: Knobs) -> str:
 
 
 def _below(trace: Trace) -> int:
-    """How many candidates ``min_score`` drops."""
-    return sum(drop.stage == "min_score" for drop in trace.dropped_by.values())
+    """How many candidates are below ``min_score`` and not returned."""
+    low = trace.cut.entered - trace.cut.left if trace.cut else 0
+    return low - sum(row.outcome.rescued for row in trace.returned)
 
 
 def would_add(trace: Trace) -> str:
     """Keyword matches that ``min_score`` drops though results are free for them, and that a newer default
-    returns; empty where there are none, and with the profiles of QMD, which has no keyword rescue."""
+    returns; empty where there are none, with packed snippets, which need not hold a line of each, and with
+    the profiles of QMD, which has no keyword rescue."""
     knobs = trace.knobs
     free = knobs.max_results - len(trace.returned)
-    if free <= 0 or trace.cut is None or knobs.keyword_rescue == "fill" or knobs.profile.startswith("qmd"):
+    unknown = trace.cut is None or knobs.snippet == "packed" or knobs.profile.startswith("qmd")
+    if free <= 0 or unknown or knobs.keyword_rescue == "fill":
         return ""
     terms = {lst.term for lst in trace.lists if lst.kind.by_words}
     below = (row for row in trace.unreturned if row.outcome.stage == "min_score")

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.explain import diversity_sum as diversity_sum
     from openclaw_mem_engine.explain import final_digits as final_digits
     from openclaw_mem_engine.explain import made_of as made_of
+    from openclaw_mem_engine.explain import not_searched as not_searched
     from openclaw_mem_engine.explain import relevance as relevance
     from openclaw_mem_engine.explain import returned_words as returned_words
     from openclaw_mem_engine.explain import trace_markdown as trace_markdown
@@ -120,7 +121,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.profiles import SELECTABLE as SELECTABLE
     from openclaw_mem_engine.ranking.profiles import changed as changed
     from openclaw_mem_engine.ranking.profiles import profile as profile
-    from openclaw_mem_engine.ranking.query_words import STOP_WORDS as STOP_WORDS
+    from openclaw_mem_engine.ranking.query_words import FUNCTION_WORDS as FUNCTION_WORDS
     from openclaw_mem_engine.ranking.stages.decay import age_of as age_of
     from openclaw_mem_engine.ranking.trace import Drop as Drop
     from openclaw_mem_engine.ranking.trace import Operand as Operand

@@ -189,7 +189,7 @@ def searched(lst: RankedList) -> str:
     return "" if lst.source.role == "original" else " ".join(lst.source.words) or lst.source.query
 
 
-def _skipped(lst: RankedList, query: str) -> str:
+def not_searched(lst: RankedList, query: str) -> str:
     """The words of the query that a list of which any word may match did not look for."""
     source, word = lst.source, r"[^\W_]+"
     if not lst.kind.by_words or source.every or source.role != "original":
@@ -223,8 +223,8 @@ def stage_formula(stage: Stage, trace: Trace) -> str:
         lst = next(lst for lst in trace.lists if lst.key == stage.name)
         if text := searched(lst):
             parts.append(f"searched for “{text}”, a variant of the query")
-        if words := _skipped(lst, trace.query):
-            more.append(f"words skipped: {words}")
+        if words := not_searched(lst, trace.query):
+            more.append(f"not searched: {words}")
     if stage.note and stage.kind == "score":
         more.append(stage.note)
     if "space" in constants:

@@ -101,7 +101,9 @@ def test_a_rescued_hit_is_marked(call: Call) -> None:
 def test_explain_tells_stages_arithmetic_and_what_was_dropped(call: Call) -> None:
     said = call("search", "router VLAN", "--explain", "--max-results", "1", "--min-score", "0")
     lines = said.out.splitlines()
-    assert lines[0].split() == ["stage", "in", "out", "effect", "formula"]
+    assert lines[0].startswith("1 result. #1 has "), "the first line answers"
+    assert lines.count(lines[0]) == 1 and lines[1] == ""
+    assert lines[2].split() == ["stage", "in", "out", "effect", "formula"]
     assert any(line.startswith("fusion") and "0.7 × vector + 0.3 × BM25" in line for line in lines)
     (sum_line,) = [line for line in lines if "→ fused" in line]
     assert "× 0.70 =" in sum_line
@@ -109,7 +111,7 @@ def test_explain_tells_stages_arithmetic_and_what_was_dropped(call: Call) -> Non
     assert any(line.startswith("not returned (") for line in lines)
     assert "its rank is 2, and only the first is returned" in said.out
     said = call("search", "where is the router VLAN", "--explain", "--set", "list_rows=auto")
-    assert "words skipped: where, is, the\n" in said.out
+    assert "not searched: where, is, the\n" in said.out
 
 
 def test_what_only_scores_tell_apart_is_one_line(call: Call) -> None:

@@ -181,9 +181,20 @@ def test_lesson_expansion(qmd: Memory) -> None:
     assert texts and all(len(text) < len(lesson.query) for text in texts)
 
 
-def test_lesson_rerank(demo: Memory) -> None:
-    reranked, plain = both_runs(demo, SUGGESTED["What a reranker would score again"])
-    assert paths(reranked) == paths(plain)
-    assert [row.final for row in reranked.trace.returned] == [row.final for row in plain.trace.returned]
-    notes = [o.note for row in reranked.trace.returned for o in row.operands if o.stage == "rerank"]
-    assert set(notes) == {"not reranked: no reranker is configured (rerank.provider)"}
+def test_lesson_every_word(demo: Memory) -> None:
+    release, documented = both_runs(demo, SUGGESTED["Every word or any word: openclaw-2026.2"])
+    words, any_word = release.pool.first("lexical"), documented.pool.first("lexical")
+    assert not release.hits and words is not None and words.every and not words.rows
+    assert paths(documented) == ["lab/adhesives.md"] and any_word is not None
+    assert {*words.words} - {*any_word.words} == {"which", "the"}
+    right = release.trace.row(documented.hits[0].chunk_id)
+    assert right is not None
+    assert "no match: the text lacks which" in [operand.note for operand in right.operands]
+    assert "which" not in documented.hits[0].text.lower().split()
+
+
+def test_every_lesson_compares_two_answers(demo: Memory, qmd: Memory) -> None:
+    for lesson in SUGGESTED.values():
+        shown, against = both_runs(qmd if lesson.backend else demo, lesson)
+        one, other = ([(hit.path, hit.snippet) for hit in answer.hits] for answer in (shown, against))
+        assert one != other, lesson.title

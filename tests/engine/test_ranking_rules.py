@@ -64,8 +64,9 @@ def test_what_keyword_rescue_does_not_take_says_why(rescue: str, below: str) -> 
         "it is not a keyword match; keyword rescue keeps only those"
     )
     assert late.reason == (
-        "its score 0.100 is below min score 0.35 by 0.250; a match in BM25 alone scores at most 0.15; "
-        f"keyword rescue kept the first keyword match{below}, and it is number 2 of 2"
+        "its score 0.100 is below min score 0.35 by 0.250; "
+        f"keyword rescue kept the first keyword match{below}, and it is number 2 of 2; "
+        "a match in BM25 alone scores at most 0.15"
     )
     causes = other.cause, late.cause
     assert causes == ("without a keyword match", "beyond the first keyword match")

@@ -129,6 +129,7 @@ def test_best_line_cut_means_that_it_is_not_shown_whole(notes: dict[str, str], k
         text = next(result.snippet for result in trace.results if row.chunk_id in result.chunk_ids)
         assert line.number == best
         if row.shown.best_line_cut:
+            assert row.sent[0] < row.sent[1] and row.truncated, "a line that is cut does not count as sent"
             assert (
                 knobs.snippet != "head"
                 or line.text not in text.split("\n")[:-1]

@@ -138,6 +138,10 @@ def test_decay_that_alone_keeps_a_note_out_is_named(small: Memory) -> None:
     found = small.why_not("router VLAN", "memory/2026-02-20.md", None, knobs)
     assert found.stage == "min_score"
     assert {"decay": False} in [dict(change.set) for change in found.changes]
+    assert (found.stage, found.decided) == ("min_score", "decay")
+    assert " is not returned (step decay): its score " in found.text and found.text.endswith(" before decay.")
+    (marked,) = [step.name for step in found.steps if step.facts.get("displaced")]
+    assert marked == found.decided, "one step is marked in the list and named in the answer"
     assert "undated" in [change.kind for change in found.text_changes]
 
 
@@ -149,6 +153,8 @@ def test_words_that_the_passage_lacks_are_named(small: Memory) -> None:
     says = "If the chunk held “router” or “VLAN”, BM25 would find it."
     says += " Even with BM25 rank 1, all else equal, it would not be returned."
     assert [change.text.lower() for change in none.text_changes] == [says.lower()]
+    joined = small.why_not("router without VLAN", "MEMORY.md", None, small.knobs.set({"max_results": 1}))
+    assert [change.text.lower() for change in joined.text_changes] == [says.lower()], "it names nothing"
 
 
 def test_what_the_words_that_a_passage_lacks_can_do_is_what_they_do(small: Memory) -> None:

@@ -31,7 +31,7 @@ from openclaw_mem_engine.why_not.text_changes import text_changes
 from openclaw_mem_engine.why_not.walk import Fate, ListFact, fate_of
 from support.knob_values import few_values, values_of
 from support.memories import backend_of, open_memory, write_notes
-from support.pools import bm25_list, knob_settings, pool_of_lists, pools, vector_list
+from support.pools import bm25_list, candidate, knob_settings, pool_of_lists, pools, vector_list
 
 
 class OnePool:
@@ -103,7 +103,9 @@ def test_what_the_agent_can_be_configured_with_is_named_first_and_is_looked_for_
         pool = pool_of_lists(vector_list([("a", 0.7), ("b", 0.5), ("c", 0.4)]), bm25_list([("c", 9.0)]))
         knobs = profile("documented").set({"max_results": 1, "min_score": 0.5, "keyword_rescue": "off"})
         stop, state = (lambda: None), ranked(pool, knobs)
-        return Search(state, {"c"}, None, "min_score", OnePool(pool), stop, only_here=only_here).changes()
+        search = Search(state, {"c"}, None, "min_score", OnePool(pool), stop, only_here=only_here)
+        restores = {"keyword_rescue": "when-empty"}  # the profile's own comes before all others
+        return [change for change in search.changes() if change.set != restores]
 
     (last,) = [change.set for change in changes(*KNOBS) if not change.how][-1]
     assert [change.only_here for change in changes(last)][:2] == [False, True]
@@ -136,6 +138,35 @@ def test_a_change_that_works_by_keyword_rescue_says_so_and_comes_last() -> None:
     assert order == sorted(order), "of those that remove the same"
     (rescued,) = [change for change in changes if {*change.set} == {"keyword_rescue"}]
     assert rescued.to_dict()["how"] == rescued.how
+
+
+def test_a_change_that_takes_back_what_was_changed_of_the_profile_comes_first() -> None:
+    pool = pool_of_lists(vector_list([("a", 0.2), ("b", 0.1)]), bm25_list([("a", 3.0)]))
+    state = ranked(pool, profile("documented").set({"keyword_rescue": "off"}))
+    search = Search(state, {"a"}, None, "min_score", OnePool(pool), lambda: None)
+    first, second, *_ = search.changes()
+    assert (first.set, second.set) == ({"keyword_rescue": "when-empty"}, {"min_score": 0.29})
+    assert first.how, "though a higher score of another chunk would undo it"
+
+
+def test_of_changes_alike_the_one_that_adds_the_fewest_results_comes_first() -> None:
+    search, _ = searched((vector_list([("a", 0.55), ("b", 0.1)]), bm25_list([("b", 3.0)])))
+    first = search.changes()[0]
+    assert search._cost(first) < search._cost(replace(first, gained=("memory/a.md:1",)))
+    assert search._cost(first) < search._cost(replace(first, cuts=1))
+
+
+def test_no_pair_switches_on_what_only_lowers_other_results() -> None:
+    """With decay the chunk without a date would be first: all others are lowered."""
+    rows = [(f"c{n:02d}", 0.9 - 0.01 * n) for n in range(30)]
+    dated = {name: candidate(name, days_old=400) for name, _ in rows}
+    pool = pool_of_lists(vector_list([*rows, ("last", 0.3)]), candidates=dated)
+    knobs = profile("documented").set({"max_results": 1, "min_score": 0.5, "candidate_multiplier": 20})
+    knobs = knobs.set({"pool_results": 2})
+    search = Search(ranked(pool, knobs), {"last"}, None, "min_score", OnePool(pool), lambda: None)
+    helps = knobs.set({"min_score": 0.2, "decay": True})
+    assert fate_of(ranked(pool, helps), {"last"}, None).rank == 1, "by itself it is no wrong change"
+    assert not search.changes()
 
 
 def test_a_change_whose_result_is_weak_says_so_and_comes_last() -> None:

@@ -244,8 +244,7 @@ async def test_a_lesson_of_qmd_asks_qmd_and_the_next_one_the_configured_backend(
         assert guide[number].title in screen.lesson.text
         await press(pilot, "right_square_bracket")
         view = screen.search.view
-        assert view.backend == "builtin" and view.knobs.rerank and view.answers
-        assert "No candidate is reranked: no reranker is configured" in screen.notes.text.replace("\n", " ")
+        assert view.backend == "builtin" and view.knobs.profile == "openclaw-2026.2" and view.answers
         await press(pilot, "o")
         assert screen.search.view.backend == "qmd" and not screen.search.view.knobs.changes_from(
             screen.search.view.defaults

@@ -107,7 +107,7 @@ def test_columns_join_with_the_stages_that_ran() -> None:
     for cells in (100, 70):
         plan = hits.layout(view, "scores", cells)
         assert "sent" in [column.title for column in plan.numbers]
-        assert legend.pairs(plan.numbers) == ["sent: lines sent / lines of text"]
+        assert legend.pairs(plan.numbers) == ["sent: whole lines sent / lines of text"]
 
 
 def test_a_list_beside_panes_at_120_has_the_columns_of_one_alone_at_80() -> None:
@@ -150,7 +150,7 @@ def test_dropped_rows_have_their_rank_and_the_rule_above_them_what_dropped_them(
     assert "not returned: 0 of 1 below min score .00 ─" in spans.text_of(groups.rule(filtered, False, 70))
     assert "not returned: 1 ─" in spans.text_of(groups.rule(low, False, 30))
     _, exact = groups.groups(world.view(Knobs().set({"min_score": 0.375})), True)
-    assert exact.reasons[0] == "1 below min score .375", "whole, whatever its digits"
+    assert exact.reasons[0] == ["1 below min score .375"], "whole, whatever its digits"
     rescued = world.view(bm25=((2, 7.0),), vector=((0, 0.3), (1, 0.2)))
     assert [row.split()[0] for row in row_texts(rescued, 80)[1:]] == ["1", "2", "3"]
     assert rescued.trace is not None

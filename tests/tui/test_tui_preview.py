@@ -119,7 +119,7 @@ def test_a_truncated_row_is_marked_and_counted() -> None:
     assert view.trace is not None
     shown = view.trace.rows[0].shown.lines[0]
     row = row_texts(view, 80)[1].split()
-    assert row[:3] == ["1", "†", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 9}/30"
+    assert row[:3] == ["1", "†", "memory/note-0.md:10-39"] and row[-2] == f"{shown[1] - 10}/30"
     full = spans.text_of(funnel.funnel(view, 140)).rstrip()
     assert full.endswith("→ 1 returned"), "the sentence above says the rest"
     said = "1 result; the result is truncated to 250 characters, and loses its best line (line 39)"

@@ -212,6 +212,18 @@ def test_in_full_has_every_stage() -> None:
     assert "vector 3 + BM25 2 → pool 3 → " in texts(above.in_full(view, 40)).replace("\n ", " ")
 
 
+def test_in_full_names_the_words_of_the_query_that_are_not_searched() -> None:
+    view = world.view()
+    assert view.trace is not None
+    (words,) = (lst for lst in view.trace.lists if lst.kind.by_words)
+    for query, skipped in (("where is the router", "where, is, the"), ("router", "")):
+        held = words._replace(source=replace(words.source, words=("router",)))
+        lists = tuple(held if lst is words else lst for lst in view.trace.lists)
+        asked = replace(view, trace=replace(view.trace, query=query, lists=lists))
+        said = f"not searched by BM25: {skipped}"
+        assert (said in " ".join(texts(above.in_full(asked, 60)).split())) == bool(skipped)
+
+
 def test_the_columns_of_a_roomy_waterfall_have_titles() -> None:
     view = world.view()
     assert view.trace is not None

@@ -70,11 +70,11 @@ async def test_w_walks_the_selected_row_and_enter_applies_a_change(tmp_path: Pat
         assert KNOBS["min_score"].help in drawn[stop - 1], "what the knob does"
         assert drawn[stop - 1].startswith("▌   min score: "), "on a line of its own"
         assert "value of a keyword match" not in screen.changes.text, "of the selected one alone"
-        rule = next(at for at, text in enumerate(drawn) if text.startswith("── only in openclaw-mem: "))
-        named = {setting(one, Knobs()): one.only_here for one in answer.changes}
-        below = {text[2:37].strip(): at > rule for at, text in enumerate(drawn) if text[37:42] == "rank "}
-        assert below == named and {*below.values()} == {True, False}
-        assert not any(first <= rule < stop for first, stop in screen.changes._spans), "in no change"
+        names = [f"{setting(one, Knobs())}{one.mark}" for one in answer.changes]
+        starts = [next(at for at, text in enumerate(drawn) if text[2:].startswith(name)) for name in names]
+        assert starts == sorted(starts), "in the order of the engine"
+        assert {name.endswith(" ‡") for name in names} == {True, False}
+        assert drawn[-1].strip() == "‡ OpenClaw has no such setting"
         assert "try" in screen.query_one(KeyBar).text
         change = answer.changes[at]
         every = len(answer.changes)
@@ -407,7 +407,7 @@ def test_the_lines_are_those_of_all_readable_notes(tmp_path: Path) -> None:
 
 
 def test_where_no_setting_was_tried_it_says_why() -> None:
-    answer = WhyNot("router", Passage("memory/link.md", 0, 0), False, None, "listed", "It is excluded.", ())
+    answer = WhyNot("router", Passage("memory/link.md", 0, 0), False, None, "listed", "It is excluded", ())
     head, foot = around_changes(answer, False, 60)
     said = " ".join(text_of(row).strip() for row in head)
     assert said == "no setting was tried: the step marked ✗ comes before the ranking" and not foot
@@ -502,7 +502,7 @@ async def test_a_screen_that_is_closed_draws_nothing_for_late_events(
 
 async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) -> None:
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
-        assert "sent: lines sent" not in frame(search.hits), "each is sent whole"
+        assert "sent: whole lines sent" not in frame(search.hits), "each is sent whole"
         search.tune(search.search.view.knobs.set({"snippet_chars": 60}))
         assert " · snippet chars 60 · " in frame(search.hits), "which is worth more there than the legend"
         await press(pilot, "W", *"restore-drill.md:12", "enter")

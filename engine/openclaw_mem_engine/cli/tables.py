@@ -62,10 +62,12 @@ _WORD = re.compile(r"[^\W_]")
 
 
 def answer_lines(answer: Answer, columns: int, *, explain: bool = False) -> Iterator[str]:
-    """The hits, each with the lines that match best, then one line on how they were found; with ``explain``
-    also every stage before it, the arithmetic of every hit, and the first of the dropped."""
+    """The hits, each with the lines that match best, then what was found and how; with ``explain`` what was
+    found comes first, then every stage, the arithmetic of every hit, and the first of the dropped."""
     matches = Matches.of(answer.pool)
     if explain:
+        yield from hanging(advice(answer_line(answer)), 2)
+        yield ""
         yield from stage_lines(answer)
         yield ""
     for hit in answer.hits:
@@ -161,7 +163,8 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
         f"{spent:.1f} ms",
         f"after {duration(waited)} of sync" if waited >= _WAITED_S else "",
     ]
-    yield from hanging(advice(answer_line(answer)), 2)
+    if not explain:  # where it is the first line
+        yield from hanging(advice(answer_line(answer)), 2)
     yield from map(dim, hanging(one_line(" · ".join(part for part in parts if part)), 2))
     if pool.fallback is not None:
         yield f"{marked('fallback')}: {fallback_words(pool.fallback, pool.now)}"

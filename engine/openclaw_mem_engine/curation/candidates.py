@@ -27,6 +27,7 @@ from openclaw_mem_engine.curation.material import (
 from openclaw_mem_engine.curation.outdated import outdated
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.routing import insert_fact, kind_of
+from openclaw_mem_engine.ranking.query_words import FUNCTION_WORDS
 from openclaw_mem_engine.ranking.unshown import never_shown
 from openclaw_mem_engine.redact import credentials
 from openclaw_mem_engine.workspace.reading import BUDGET_LINES
@@ -280,12 +281,7 @@ def _into_memory(material: Material, text: str, reason: str) -> tuple[NoteEdit, 
 
 def _asked_words(recall: Recall) -> set[str]:
     """The words of a query that name something."""
-    return {word for word in words_of(recall.query) if len(word) > 2 or not word.isalpha()} - _ASKING
-
-
-_ASKING = frozenset(
-    "the and for are was what when where which who how did does our with that this from".split()
-)
+    return {word for word in words_of(recall.query) if len(word) > 2 or not word.isalpha()} - FUNCTION_WORDS
 
 
 def _age(note: NoteText, day: str) -> int:

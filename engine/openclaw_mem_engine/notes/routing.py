@@ -16,7 +16,7 @@ from typing import Any, Literal
 from openclaw_mem_engine.errors import UsageError
 from openclaw_mem_engine.notes.edit import NoteEdit, appended
 from openclaw_mem_engine.notes.editor import NoteEditor
-from openclaw_mem_engine.ranking.query_words import STOP_WORDS
+from openclaw_mem_engine.ranking.query_words import FUNCTION_WORDS
 from openclaw_mem_engine.redact import credential_warning
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES
 
@@ -221,7 +221,7 @@ def _into_section(text: str, item: str, kind: Kind) -> tuple[str, str]:
 
 
 def _words(lines: Iterable[str]) -> set[str]:
-    return {word.casefold() for line in lines for word in _WORD.findall(line)} - STOP_WORDS
+    return {word.casefold() for line in lines for word in _WORD.findall(line)} - FUNCTION_WORDS
 
 
 def headings(lines: Sequence[str]) -> list[tuple[int, int, str]]:

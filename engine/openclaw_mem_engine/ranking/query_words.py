@@ -8,13 +8,18 @@ from typing import Final
 
 #: What a word of the intent counts in a line, compared with 1 for a word of the query.
 INTENT_IN_LINE: Final = 0.3
-#: Words that say nothing of what is looked for.
+#: Words that say nothing of what is looked for, as QMD has them.
 STOP_WORDS = frozenset(
     "am an as at be by do he if in is it me my no of on or so to up us we all and any are but can did for "
     "get has had her him his how its let may not our out the too was who why you also been could does "
     "find from have into just many more much must need shall should show some tell than that them then "
     "there these they this those want were what when will with would your about look looking notes please "
     "search where which while whom whose".split()
+)
+#: Words that name nothing, for all that is not to be as another program has it.
+FUNCTION_WORDS = STOP_WORDS | frozenset(
+    "after against because before behind below between during inside near only outside since still through "
+    "under until within without".split()
 )
 
 _EDGES = re.compile(r"^[\W_]+|[\W_]+$")

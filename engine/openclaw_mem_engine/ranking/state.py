@@ -58,13 +58,19 @@ class Wanted(NamedTuple):
     line: int | None = None
 
 
+#: What lowered a candidate, where a stage knows that it did.
+WhyLowered = Callable[[Ranked], Drop | None]
+
+
 class _Dropped(NamedTuple):
-    """What a stage dropped for one cause. ``order`` sorts all that it dropped."""
+    """What a stage dropped for one cause. ``order`` sorts all that it dropped; ``lowered`` are asked in turn
+    what lowered a candidate before."""
 
     items: Sequence[Ranked]
     by: Drop
     why: Callable[[Ranked], str]
     order: Callable[[Ranked], float]
+    lowered: Sequence[WhyLowered]
 
 
 _BY_RANK: Callable[[Ranked], float] = attrgetter("rank")
@@ -84,7 +90,7 @@ class RankingState:
     :meth:`restore`, and records itself with :meth:`record`.
 
     Stages tell later cuts what they know: ``why_low`` and ``why_late`` hold functions that explain a low
-    score or a late rank (an empty text: not the cause); the latest stage is asked first. ``why_displaced``
+    score or a late rank (None: not the cause); the latest stage is asked first. ``why_displaced``
     are stage and reason (of an item beside those ``kept``) of drops that the score alone would not
     have caused. ``fused`` makes the operands of the fusion for a chunk, ``outside`` gives the candidates that
     no stage scored: operands, reasons and rows of what is dropped are made when they are read. ``no_cut``
@@ -109,8 +115,8 @@ class RankingState:
         self.low: list[Ranked] = []
         self.why_below: Callable[[Ranked], str] = lambda _: ""
         self.no_cut: str | None = None
-        self.why_low: list[Callable[[Ranked], str]] = []
-        self.why_late: list[Callable[[Ranked], str]] = []
+        self.why_low: list[WhyLowered] = []
+        self.why_late: list[WhyLowered] = []
         self.why_displaced: tuple[str, Callable[..., str]] | None = None
         self.fused: Callable[[str], tuple[Operand, ...]] = lambda _: ()
         self.outside: Callable[[RankingState], Outside] = lambda _: ((), dict[str, Row]().__getitem__)
@@ -160,18 +166,18 @@ class RankingState:
                 item.ranks[stage] = rank
         return moved
 
-    def explain_moves(self, before: Mapping[str, tuple[float, int]], when: str) -> None:
+    def explain_moves(self, stage: str, before: Mapping[str, tuple[float, int]], when: str) -> None:
         """Tell later cuts what this stage did. ``before`` are score and rank by chunk id as it began, which
         reasons name where they were good enough; ``when`` names that time."""
         knobs = self.knobs
 
-        def why_low(item: Ranked) -> str:
+        def why_low(item: Ranked) -> Drop | None:
             score, _ = before[item.chunk_id]
-            return f"score {score:.3f} {when}" if score >= knobs.min_score else ""
+            return Drop(stage, f"score {score:.3f} {when}") if score >= knobs.min_score else None
 
-        def why_late(item: Ranked) -> str:
+        def why_late(item: Ranked) -> Drop | None:
             _, rank = before[item.chunk_id]
-            return f"rank {rank} {when}" if rank <= knobs.depth else ""
+            return Drop(stage, f"rank {rank} {when}") if rank <= knobs.depth else None
 
         self.why_low.append(why_low)
         self.why_late.append(why_late)
@@ -183,12 +189,14 @@ class RankingState:
         why: Callable[[Ranked], str],
         order: Callable[[Ranked], float] = _BY_RANK,
         cause: str = "",
+        lowered: Sequence[WhyLowered] = (),
     ) -> None:
-        """Candidates are not returned: the reason is shown, ``order`` sorts what one stage dropped. The stage
-        takes them out of ``ranked`` itself. Nothing may change what ``why`` reads. A later drop of the same
-        candidate replaces this one."""
+        """Candidates are not returned: the reason is shown, and after it the first of ``lowered`` that is the
+        cause, of the latest stage first; ``order`` sorts what one stage dropped. The stage takes them out of
+        ``ranked`` itself. Nothing may change what ``why`` reads. A later drop of the same candidate replaces
+        this one."""
         if self.explained:
-            self._drops[-1].append(_Dropped(items, Drop(stage, cause), why, order))
+            self._drops[-1].append(_Dropped(items, Drop(stage, cause), why, order, lowered[::-1]))
 
     def restore(self, item: Ranked) -> None:
         """A dropped candidate is returned after all, behind those that passed."""
@@ -245,7 +253,9 @@ class RankingState:
                 return row_outside(chunk_id)
             item, drop = dropped[chunk_id]
             why = drop.why(item)
-            outcome = Outcome("dropped", None, drop.by.stage, why, cause=drop.by.cause)
+            lowered = next(filter(None, (find(item) for find in drop.lowered)), None)
+            why = f"{why}; {lowered.cause}" if lowered else why
+            outcome = Outcome("dropped", None, drop.by.stage, why, cause=drop.by.cause, lowered=lowered)
             return self.row(chunk_id, outcome)
 
         highest: dict[str, float] = {}
@@ -267,7 +277,7 @@ class RankingState:
             ranks |= {**item.ranks, "final": item.rank}
         at, shown = self.pool.candidates[chunk_id], self.shown.get(chunk_id, NOT_SHOWN)
         end = at.end_line - at.text.count("\n", len(at.text.rstrip()))
-        sent = sum(max(0, min(last, end) - first + 1) for first, last in shown.lines)
+        sent = {line for first, last in shown.lines for line in range(first, min(last, end) + 1)}
         return Row(
             chunk_id,
             at.path,
@@ -281,7 +291,7 @@ class RankingState:
             item.diversity if item is not None else None,
             shown,
             weak,
-            (sent, end - at.start_line + 1),
+            (len(sent.difference(shown.cut)), end - at.start_line + 1),
         )
 
     def _weak(self, returned: Sequence[str]) -> set[str]:

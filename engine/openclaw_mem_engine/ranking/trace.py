@@ -73,16 +73,15 @@ class Operand(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """What dropped a candidate: the name of a stage, and what tells its drops for other causes apart, in a
-    few words, empty where there is one cause."""
+    """The stage that dropped or lowered a candidate, empty where none did, and the cause in a few words."""
 
     stage: str
     cause: str = ""
 
 
 class Outcome(NamedTuple):
-    """Returned at a rank, or dropped at a stage for a reason. ``rescued``: kept though below the cut;
-    ``cause`` is that of ``drop``."""
+    """Returned at a rank, or dropped at a stage for a reason, which ends with what ``lowered`` it so far.
+    ``rescued``: kept though below the cut; ``cause`` is that of ``drop``."""
 
     kind: Literal["returned", "dropped"]
     rank: int | None = None
@@ -90,6 +89,7 @@ class Outcome(NamedTuple):
     reason: str | None = None
     rescued: bool = False
     cause: str = ""
+    lowered: Drop | None = None
 
     @property
     def drop(self) -> Drop:
@@ -147,7 +147,7 @@ class Row(NamedTuple):
     score and rank, its term the value that entered the fusion (where that is another number), a stage the
     score after it (an ``order`` stage its selection value), ``final`` the last; absent if there is none.
     ``weak``: returned, though no keyword match and its cosine is below the floor. ``sent``: how many of its
-    lines the agent receives, and how many there are, both without blank ones at its end."""
+    lines the agent receives whole, and how many there are, both without blank ones at its end."""
 
     chunk_id: str
     path: str
@@ -174,7 +174,7 @@ class Row(NamedTuple):
     @property
     def truncated(self) -> bool:
         """Whether the agent receives a part of a returned chunk only."""
-        return self.returned and (bool(self.shown.cut) or self.sent[0] < self.sent[1])
+        return self.returned and self.sent[0] < self.sent[1]
 
     @property
     def location(self) -> str:

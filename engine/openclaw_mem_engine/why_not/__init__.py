@@ -45,8 +45,8 @@ class Passage:
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of the walk: whether the passage passed it, a sentence, and the numbers behind that. What is
-    below the minimum score and kept all the same has the fact ``rescued``; a step that moved it out of the
-    first results, which another one cuts, has ``displaced``.
+    below the minimum score and kept all the same has the fact ``rescued``; a step that lowered it so far
+    that a later one drops it has ``displaced``.
 
     Their names, in order: ``file``, ``included``; ``collection`` (of QMD): whether what holds the file is
     searched; ``indexed``, ``chunk``; ``session``: whether the scope allows the search; ``retrieval``: whether
@@ -61,10 +61,6 @@ class Step:
 
     def to_dict(self) -> dict[str, Any]:
         return {"name": self.name, "ok": self.ok, "text": self.text, **self.facts}
-
-    def answer(self, what: str) -> str:
-        """``what`` the agent does not get, the step that drops it, and why."""
-        return f"{what} (step {self.name.replace('_', ' ')}): {self.text}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,23 +151,35 @@ class TextChange:
 @dataclass(frozen=True, slots=True)
 class WhyNot:
     """The answer. ``returned``: the agent receives something of the passage, as result ``rank`` (from 1).
-    ``stage`` is the step that said no, or ``returned``; ``text`` is one sentence. ``steps`` end with the
-    first no. ``changes``, those that make it a weak result last, of the others those that remove no other
-    result first (see ``changes.Search``), are empty when none of the settings
-    tried brings it in (a note counts them, and ``tried`` names their knobs), and when the passage needs
-    none."""
+    ``stage`` is the step that said no, or ``returned``; ``outcome`` says what the agent gets or does not get,
+    without the reason. ``steps`` end with the first no. ``changes``, those that make it a weak result last,
+    of the others those that remove no other result first (see ``changes.Search``), are empty when none of the
+    settings tried brings it in (a note counts them, and ``tried`` names their knobs), and when the passage
+    needs none."""
 
     query: str
     passage: Passage
     returned: bool
     rank: int | None
     stage: str
-    text: str
+    outcome: str
     steps: tuple[Step, ...]
     changes: tuple[Change, ...] = ()
     text_changes: tuple[TextChange, ...] = ()
     notes: tuple[Note, ...] = ()
     tried: str = ""
+
+    @property
+    def decided(self) -> str:
+        """The name of the step that lowered it so far that another one drops it, else of the last one."""
+        return next((step for step in self.steps if step.facts.get("displaced")), self.steps[-1]).name
+
+    @property
+    def text(self) -> str:
+        """One sentence: the outcome, with the step that decided it and the reason where it is a no."""
+        last = self.steps[-1]
+        why = "" if last.ok else f" (step {self.decided.replace('_', ' ')}): {last.text}"
+        return f"{self.outcome}{why}."
 
     @property
     def no_change(self) -> str:
@@ -181,4 +189,5 @@ class WhyNot:
     def to_dict(self) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem why-not --json``, without an empty ``rank`` or ``tried``."""
         given = {"rank": self.rank is not None, "tried": bool(self.tried)}
-        return as_json(self, text="answer", **{name: name * there for name, there in given.items()})
+        omitted = {name: name * there for name, there in given.items()}
+        return {**as_json(self, outcome="", **omitted), "answer": self.text}

@@ -19,7 +19,7 @@ from openclaw_mem_engine.sanitize import counted, figure
 from openclaw_mem_engine.why_not import Change
 from openclaw_mem_engine.why_not.means import means
 from openclaw_mem_engine.why_not.others import others
-from openclaw_mem_engine.why_not.steps import Pools, first_that, hundredths, steps_of, ways
+from openclaw_mem_engine.why_not.steps import Pools, first_that, hundredths, room, steps_of, ways
 from openclaw_mem_engine.why_not.tries import MADE_WITH, SIZES, Tries
 from openclaw_mem_engine.why_not.walk import fate_of
 
@@ -92,11 +92,12 @@ class Search(Tries):
         of these, also pairs with which it can; where nothing helps, any pairs. Those where another score
         than its own returns the passage, and those with a smaller pool, are left out where there are
         others. First are those with which it is no weak result, of these those that remove no other result:
-        one that is returned may be right. Of each part first are those that are not fragile, as those that
-        hold for one age of the note, then those that the agent can be configured with, then those of the
-        fewest knobs, then those that leave every list in use, then those that do not only ask for more, then
-        what costs the fewest other results, then those of the step that keeps it out, the best rank, and the
-        smallest part of a knob's range (a switch or another choice is the whole range)."""
+        one that is returned may be right. Of each part first are those that only take back what was changed
+        of the profile, then those that are not fragile, as those that hold for one age of the note, then
+        those that the agent can be configured with, then those of the fewest knobs, then those that leave
+        every list in use, then those that do not only ask for more, then what removes the fewest other
+        results, then those of the step that keeps it out, those that add and cut the fewest, the best rank,
+        and the smallest part of a knob's range (a switch or another choice is the whole range)."""
         found = self.singles()
         if all(change.only_here for change in found):
             found += self._pairs(configurable=True)
@@ -116,7 +117,8 @@ class Search(Tries):
         names = [name for name in (*_LEVERS, *more) if not self._knobs.missing_need(name)]
         if self._best_line_stays:
             names = [name for name in self._names() if name in names]
-        levers = [(name, value) for name in names for value in self._far(name)]
+        # What is switched on lowers the score of what it is not about: it would only make others worse.
+        levers = [(name, value) for name in names for value in self._far(name) if value is not True]
         firsts = list(self._entrances()) if self._stage == "candidates" else levers
         cuts = dict.fromkeys([*firsts, *levers]) if self._stage != "snippet" else {}
         shown = [(n, far) for n in _SHOWING if not self._knobs.missing_need(n) for far in self._far(n)]
@@ -220,14 +222,17 @@ class Search(Tries):
             sizes.append(abs(float(value) - self._start(name)) / (spec.high - spec.low) if number else 1.0)
         more = any(name in _MORE for name in change.set)
         fragile = *self._tricks(change), "half_life_days" in change.set
+        usual = PROFILES[self._knobs.profile].knobs
+        new = any(getattr(usual, name) != value for name, value in change.set.items())
         lost, other = len(change.lost), self._own.isdisjoint(change.set)
-        first = change.weak, lost > 0, *fragile, change.only_here, len(sizes), "mode" in change.set
-        return *first, more, lost, other, change.rank, sum(sizes)
+        added = len(change.gained) + change.cuts
+        first = change.weak, lost > 0, new, *fragile, change.only_here, len(sizes), "mode" in change.set
+        return *first, more, lost, other, added, change.rank, sum(sizes)
 
     def _tricks(self, change: Change) -> tuple[bool, bool]:
         """Whether another score than its own returns the passage, and whether the pool gets smaller: fewer
         candidates are scaled and ranked otherwise, which is true, but no reason to set it so."""
-        rooms = zip(_room(self._knobs.set(change.set)), _room(self._knobs), strict=True)
+        rooms = zip(room(self._knobs.set(change.set)), room(self._knobs), strict=True)
         return bool(change.how), any(after < before for after, before in rooms)
 
     def _nearest(self, name: str, others: Mapping[str, KnobValue]) -> KnobValue | None:
@@ -343,8 +348,3 @@ class Search(Tries):
         because = [f"the pool is {'larger' if size > before else 'smaller'}"] if size != before else []
         because += ["min score is not applied"] * (after.no_cut is not None and after.knobs.min_score > 0)
         return f"score {now}" + (f" ({', '.join(because)})" if because else "")
-
-
-def _room(knobs: Knobs) -> tuple[int, int]:
-    """How many candidates of each list, and how many fused ones, can go on."""
-    return knobs.candidates, knobs.candidate_limit or int(KNOBS["candidate_limit"].high) + 1

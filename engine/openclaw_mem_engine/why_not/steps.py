@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from math import ceil
 from typing import Protocol
 
-from openclaw_mem_engine.ranking.knobs import Knobs, KnobSpec, KnobValue
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs, KnobSpec, KnobValue
 from openclaw_mem_engine.ranking.pipeline import to_rerank
 from openclaw_mem_engine.ranking.pool import Pool
 
@@ -81,6 +81,11 @@ def is_scored(pool: Pool, knobs: Knobs) -> bool:
     if pool.rerank_missing and not pool.rerank_scores:
         return True  # that search would get none either
     return all(chunk_id in pool.rerank_scores for chunk_id in to_rerank(pool, knobs))
+
+
+def room(knobs: Knobs) -> tuple[int, int]:
+    """How many candidates of each list, and how many fused ones, can go on."""
+    return knobs.candidates, knobs.candidate_limit or int(KNOBS["candidate_limit"].high) + 1
 
 
 def ways(name: str) -> Sequence[int]:

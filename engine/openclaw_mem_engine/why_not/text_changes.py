@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from openclaw_mem_engine.ranking.pool import Candidate
-from openclaw_mem_engine.ranking.query_words import STOP_WORDS
+from openclaw_mem_engine.ranking.query_words import FUNCTION_WORDS
 from openclaw_mem_engine.ranking.trace import Trace
 from openclaw_mem_engine.why_not import TextChange
 from openclaw_mem_engine.why_not.changes import Search
@@ -35,7 +35,7 @@ def text_changes(
     yield from undated(search, passage, trace)
     found = dict.fromkeys(word for fact in lists for word in fact.missing)
     # A list that needs every word needs these too; else none is written for “the”.
-    missing = [word for word in found if word not in STOP_WORDS or trace.knobs.lexical_form == "and"]
+    missing = [word for word in found if word not in FUNCTION_WORDS or trace.knobs.lexical_form == "and"]
     if missing and stage != "snippet" and not any(fact.excluded for fact in lists):
         ranks = [fact.rank for fact in lists if fact.lexical and fact.rank is not None]
         held = any(fact.words or fact.named for fact in lists)

@@ -124,11 +124,11 @@ def lines_text(part: Lined) -> str:
 
 
 class Walk(NamedTuple):
-    """The steps up to the first no, its name (``returned`` without one), and the answer in one sentence."""
+    """The steps up to the first no, its name (``returned`` without one), and the outcome."""
 
     steps: tuple[Step, ...]
     stage: str
-    text: str
+    outcome: str
     fate: Fate
 
 
@@ -148,19 +148,19 @@ def walk(
     for step in _steps(lists, trace, trace.row(chunk_id), fate, line):
         steps.append(step)
         if not step.ok:
-            return Walk(tuple(steps), step.name, _answer(passage, line, step, fate), fate)
+            return Walk(tuple(steps), step.name, _not_shown(passage, line, fate), fate)
     where = f"line {line} of {passage.path}" if line is not None else passage.location
-    return Walk(tuple(steps), RETURNED, f"{where} is returned: it is in result {fate.rank}.", fate)
+    return Walk(tuple(steps), RETURNED, f"{where} is returned: it is in result {fate.rank}", fate)
 
 
-def _answer(passage: Passage, line: int | None, step: Step, fate: Fate) -> str:
+def _not_shown(passage: Passage, line: int | None, fate: Fate) -> str:
     if fate.rank is not None:  # it is the snippet that does not show it
         what = f"line {line}" if line is not None else f"its best line, {fate.best_line}"
         part = touches(fate.lines, fate.best_line if line is None else line)
         got = "gets only a part of" if part else "does not get"
-        return step.answer(f"{passage.location} is in result {fate.rank}, but the agent {got} {what}")
+        return f"{passage.location} is in result {fate.rank}, but the agent {got} {what}"
     what = f"line {line} of " if line is not None else ""
-    return step.answer(f"{what}{passage.location} is not returned")
+    return f"{what}{passage.location} is not returned"
 
 
 def _steps(
@@ -202,9 +202,7 @@ def _steps(
             yield Step(name, fate.shown, text, parts)
         else:
             facts |= {"rescued": True} if out.rescued and name == "min_score" else {}
-            before, now = _rank_before(name, row, trace), row.ranks.get(name)
-            if before is not None and now is not None and before <= knobs.depth < now:
-                facts["displaced"] = True
+            facts |= {"displaced": True} if out.lowered and out.lowered.stage == name else {}
             yield Step(name, True, _passed(name, row, stage.entered, out.rescued, trace), facts)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from rich.style import Style
@@ -21,13 +20,11 @@ T = TypeVar("T")
 
 
 class Rows(NamedTuple):
-    """Lines above the items, the lines of each item, lines below all of them, and by the number of an item
-    the line between it and the one before."""
+    """Lines above the items, the lines of each item, and lines below all of them."""
 
     head: Sequence[Line] = ()
     items: Sequence[Sequence[Line]] = ()
     foot: Sequence[Line] = ()
-    rules: Mapping[int, Line] = MappingProxyType({})
 
 
 #: Cells in which a row that is searched is drawn.
@@ -83,8 +80,7 @@ class CursorList(Lines, can_focus=True, inherit_bindings=False):
         rows = self._maker(cells, self.cursor)
         lines = list(rows.head)
         spans = []
-        for at, item in enumerate(rows.items):
-            lines += [rows.rules[at]] if at in rows.rules else []
+        for item in rows.items:
             spans.append((len(lines), len(lines) + len(item)))
             lines.extend(item)
         self._spans = spans

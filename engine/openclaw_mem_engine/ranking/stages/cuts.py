@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from openclaw_mem_engine.model import Note
@@ -18,7 +18,7 @@ def cut_by_score(state: RankingState) -> None:
     if no_cut is None:
         state.ranked = [item for item in before if item.score >= minimum]
         state.low = [item for item in before if item.score < minimum]
-        state.why_below = partial(_why_below, minimum, state.knobs.digits, state.why_low[::-1])
+        state.why_below = partial(_why_below, minimum, state.knobs.digits)
         _drop_low(state, state.low, state.why_below)
     elif minimum > 0 and before:
         state.notes.append(Note("cut-not-applied", f"{capital(no_cut)}."))
@@ -37,14 +37,13 @@ def cut_by_score(state: RankingState) -> None:
 def _drop_low(
     state: RankingState, items: Sequence[Ranked], why: Callable[[Ranked], str], cause: str = ""
 ) -> None:
-    state.drop(items, "min_score", why, lambda item: -item.score, cause)
+    state.drop(items, "min_score", why, lambda item: -item.score, cause, [*state.why_low])
 
 
-def _why_below(minimum: float, digits: int, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
+def _why_below(minimum: float, digits: int, item: Ranked) -> str:
     many = decimals(item.score, minimum, digits)
     short = f"{minimum - item.score:.{many}f}"
-    reason = f"its score {figure(item.score, many)} is below min score {minimum:g} by {short}"
-    return _joined(reason, causes, item)
+    return f"its score {figure(item.score, many)} is below min score {minimum:g} by {short}"
 
 
 def rescue_keyword_hits(state: RankingState) -> None:
@@ -104,7 +103,7 @@ def cut_by_count(state: RankingState) -> None:
     state.ranked = before[:most]
     firsts = "is" if most == 1 else f"{most} are"
     done = "considered for packing" if state.knobs.snippet == "packed" else "returned"
-    beyond, causes = before[most:], state.why_late[::-1]
+    beyond = before[most:]
     if why_displaced is not None:
         passed = sorted((i for i in before if not i.rescued), key=lambda item: -item.score)
         by_score = {item.chunk_id for item in passed[:most]}
@@ -114,9 +113,9 @@ def cut_by_count(state: RankingState) -> None:
         beyond = [item for item in beyond if item.chunk_id not in by_score]
 
     def why_late(item: Ranked) -> str:
-        return _joined(f"its rank is {item.rank}, and only the first {firsts} {done}", causes, item)
+        return f"its rank is {item.rank}, and only the first {firsts} {done}"
 
-    state.drop(beyond, "max_results", why_late)
+    state.drop(beyond, "max_results", why_late, lowered=[*state.why_late])
     state.record(
         "max_results",
         f"first {most}{f' are {done}' * (done != 'returned')}",
@@ -126,9 +125,3 @@ def cut_by_count(state: RankingState) -> None:
         heading="out: beyond max results",
         limit=most,
     )
-
-
-def _joined(reason: str, causes: Iterable[Callable[[Ranked], str]], item: Ranked) -> str:
-    """The reason with the first cause that there is, of the latest stage first."""
-    cause = next((text for why in causes if (text := why(item))), "")
-    return f"{reason}; {cause}" if cause else reason

@@ -35,7 +35,7 @@ def decay_scores(state: RankingState) -> None:
             item.scores["decay"] = item.score
     moved = state.reorder("decay", sorted(state.ranked, key=lambda item: -item.score))
 
-    state.explain_moves(before, "before decay")
+    state.explain_moves("decay", before, "before decay")
     state.record(
         "decay",
         "score × exp(−ln 2 / half-life × age)",

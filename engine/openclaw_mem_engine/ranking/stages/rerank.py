@@ -48,7 +48,7 @@ def rerank(state: RankingState) -> None:
 
     moved = state.reorder("rerank", sorted(state.ranked, key=order))
 
-    state.explain_moves(before, "before reranking")
+    state.explain_moves("rerank", before, "before reranking")
     fused = "1/rank" if knobs.fusion == "position" else "fused"
     formula = f"w × {fused} + (1 − w) × rerank score; w = 0.75 to rank 3, 0.60 to 10, 0.40 after"
     missing = min(len(before), knobs.rerank_top) - scored

@@ -23,7 +23,7 @@ from openclaw_mem_engine.ranking.kinds import (
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import MISSING_LIST_NOTES, Candidate, CandidateList, Pool
 from openclaw_mem_engine.ranking.state import Outside, Ranked, RankingState
-from openclaw_mem_engine.ranking.trace import Operand, Outcome, Row
+from openclaw_mem_engine.ranking.trace import Drop, Operand, Outcome, Row
 
 T = TypeVar("T")
 _LAST = 1e9  # sorts behind every rank
@@ -292,14 +292,16 @@ def _why_no_cut(state: RankingState) -> str | None:
     return f"min score is not applied: {what} come from ranks, not relevance"
 
 
-def _ceiling(terms: Sequence[_Term], knobs: Knobs, item: Ranked) -> str:
+def _ceiling(terms: Sequence[_Term], knobs: Knobs, item: Ranked) -> Drop | None:
     """Said of a candidate whose lists, all others being silent, cannot lift it over the minimum."""
     if knobs.fusion != "weighted" or any(o.op == "add" for o in item.operands):
-        return ""  # a score of ranks, or one with a term of a later stage
+        return None  # a score of ranks, or one with a term of a later stage
     found = [(lst, weight) for lst, values, weight in terms if item.chunk_id in values.by_id]
     ceilings = [lst.kind.ceiling(knobs) for lst, _ in found]
     if not found or len(found) == len(terms) or None in ceilings:
-        return ""
+        return None
     most = sum(weight * (top or 0.0) for (_, weight), top in zip(found, ceilings, strict=True))
     title = found[0][0].kind.title
-    return f"a match in {title} alone scores at most {most:g}" if most < knobs.min_score else ""
+    if most >= knobs.min_score:
+        return None
+    return Drop("", f"a match in {title} alone scores at most {most:g}")

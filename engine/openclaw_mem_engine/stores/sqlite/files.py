@@ -239,10 +239,9 @@ def make_folder(path: Path) -> None:
         ) from error
 
 
-def unreachable(path: Path, error: OSError, advice: str = _CHECK) -> str:
-    """The message for a file or folder that the system refuses."""
-    where = "" if str(path) in advice else f" Path: {path}"
-    return f"{error.strerror}: {path.name} cannot be used. {advice}{where}"
+def unreachable(path: Path, error: OSError, advice: str = "") -> str:
+    """The message for a file or folder that the system refuses. ``advice`` says what to do, and where."""
+    return f"{error.strerror}: {path.name} cannot be used. {advice or f'{_CHECK} Path: {path}'}"
 
 
 def is_running(pid: int) -> bool | None:

@@ -29,13 +29,12 @@ if TYPE_CHECKING:
 _MOST, _NOTES, _LINES = 6, 12, 80
 _LONGEST = 60
 #: A longer text is no query, but what it names may be one, where a word has so many letters. A name is behind
-#: one of ``_BEFORE``, and ends with a clause, or before one of these or another word that only joins.
+#: one of ``_BEFORE``, and ends with a clause, or before one of these or another function word.
 _WORDS, _LETTERS = 4, 4
 _BEFORE = frozenset(
     "a an the my our your his her its their this that these those of for with from in on at by into about "
     "behind before after between near inside under without".split()
 )
-_JOINS = frozenset("against because below during only outside since still through until while within".split())
 _WORD = re.compile(r"\w(?:[\w.'/@-]*\w)?")
 #: A line that is no heading, without the mark of a list.
 _PLAIN = re.compile(r"\s*(?:[-*+]\s+)?([^\W_].*?)\s*")
@@ -118,7 +117,7 @@ def _in_few_words(text: str) -> str:
     return itself alone, by every ranking. Of several words side by side the last may be a verb, unless the
     clause ends there. Empty where it has no such words."""
     found = [*_WORD.finditer(text)]
-    joins = api.STOP_WORDS | _BEFORE | _JOINS
+    joins = api.FUNCTION_WORDS | _BEFORE
     says = [len(each[0]) > 1 and each[0].casefold() not in joins for each in found]
     if len(found) <= _WORDS:
         names = sum(says) > 1 and any(_names(each[0]) for each in found)

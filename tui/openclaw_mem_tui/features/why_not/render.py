@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from openclaw_mem_engine.api import Change, Knobs, Step, WhyNot, knob_words
+from openclaw_mem_engine.api import ONLY_HERE_MEANS, Change, Knobs, Step, WhyNot, knob_words
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wrapped
 
-#: The sign of a step that moved the passage out of the first results, and left the drop to another one.
+#: The sign of a step that lowered the passage so far that another one drops it.
 _DISPLACES = ("! ", "warn")
 _LABEL = 10
 _NAME = 12
-_SETTING = 35
+_SETTING = 36
 #: Cells from which an effect has room beside its rank.
 _BESIDE = 117
 #: Displaced passages that are named; the others are counted.
@@ -22,15 +20,13 @@ _NAMED = 2
 
 
 def heading(query: str, answer: WhyNot | None, location: str, cells: int) -> list[Line]:
-    """The query, and whether the passage is returned for it; the step that stops it has the reason."""
+    """The query, and whether the passage is returned for it; the steps have the reason."""
     parts = line((fmt.inert(location), "strong"))
     if answer is not None:
         last = answer.steps[-1]
-        text = answer.text if last.ok else answer.text.removesuffix(f": {last.text}.")
-        step = f"step {last.name.replace('_', ' ')}"
-        text = text.replace(step, step.replace(" ", "\xa0"))  # no line ends within its name
+        step = f" (step {answer.decided.replace('_', ' ')})".replace(" ", "\xa0")  # no line ends within it
         sign = ("✓ ", "good") if last.ok else ("✗ ", "bad")
-        parts = line(sign, (sentence(text), "strong"))
+        parts = line(sign, (sentence(answer.outcome + step * (not last.ok)), "strong"))
     return [
         *wrapped(line((" query    ", "dim"), fmt.inert(query, 300)), cells - 1, _LABEL),
         *wrapped(line((" passage  ", "dim"), *parts), cells - 1, _LABEL),
@@ -74,6 +70,8 @@ def around_changes(answer: WhyNot, others: bool, cells: int) -> tuple[list[Line]
     ``others``: some chunks of the answer are not returned."""
     head = _note("· ", answer.no_change, cells) if answer.no_change else []
     foot = [row for change in answer.text_changes for row in _note("note  ", change.text, cells)]
+    if any(change.mark for change in answer.changes):
+        foot += _note("", ONLY_HERE_MEANS, cells)
     if not answer.changes:
         head, foot = head + foot, []
     if not (answer.changes or head or foot):
@@ -97,7 +95,7 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     ``selected`` one also what its knobs do, and which results those are, of another one those that go, where
     its last line has room."""
     mark = Span(*fmt.POINTER[selected])
-    text = setting(change, knobs)
+    text = f"{setting(change, knobs)}{change.mark}"
     effect = fmt.join((fmt.numbers(change.effect), change.since))
     how = sentence(change.how) if change.how else ""
     rank = (f"rank {change.rank}", "warn" if how or change.weak else "good")
@@ -123,14 +121,6 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
         named = line(*made[-1], (f" · {_others(change)[0]}", "dim"))
         made[-1] = named if width(named) < cells else made[-1]
     return made
-
-
-def rules(changes: Sequence[Change], cells: int) -> dict[int, Line]:
-    """The line above the first change that the agent cannot be configured with; they are the last ones."""
-    first = next((at for at, change in enumerate(changes) if change.mark), None)
-    head = "── only in openclaw-mem: not a setting of OpenClaw "
-    text = fmt.crop(head + "─" * (cells - 1 - len(head)), cells - 1)
-    return {} if first is None else {first: line((text, "faint"))}
 
 
 def setting(change: Change, knobs: Knobs) -> str:

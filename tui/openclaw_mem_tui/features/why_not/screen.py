@@ -38,14 +38,14 @@ from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 READING: Reading = (
     ("✓ ✗", "a step that the passage passed; the step that drops it"),
-    ("!", "a step that moves it out of the first results, which a later step cuts"),
+    ("!", "a step that lowers it so far that a later step drops it"),
     ("*", "below min score, and kept by keyword rescue"),
     ("rank", "rank of the passage after this change, and no other"),
     ("weak", "no keyword match, and not close in meaning: the result is probably noise"),
     ("adds", "other results that the change also returns"),
     ("removes", "results that the change no longer returns"),
     ("works by", "the rule that returns it, where its own score does not"),
-    ("only in", "a change below this line ranks so in openclaw-mem alone: OpenClaw has no such setting"),
+    ("‡", "a change that ranks so in openclaw-mem alone: OpenClaw has no such setting"),
     ("note", "a change of the text, not of a knob"),
 )
 
@@ -176,10 +176,9 @@ class WhyNotScreen(WorkbenchScreen):
             trace = self.search.view.trace
             others = trace is not None and len(trace.returned) < len(trace.rows)
             self.changes.show_wrapped(
-                sorted(answer.changes, key=lambda change: bool(change.mark)),
+                answer.changes,
                 partial(render.change_lines, self._knobs),
                 partial(render.around_changes, answer, others),
-                rules=render.rules,
             )
             self.draw_keys()  # those of a change
         self.call_after_refresh(self._fit)

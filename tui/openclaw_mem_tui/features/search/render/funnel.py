@@ -40,12 +40,23 @@ def funnel(view: View, cells: int, baseline: bool = True) -> Line:
 
 
 def in_words(view: View, cells: int) -> list[Line]:
-    """All stages and the whole name of the baseline, in as many lines as that takes."""
+    """All stages, the words of the query that a list does not search, and the whole name of the baseline, in
+    as many lines as that takes."""
     if view.trace is None:
         return []
-    made = wrapped(line(" ", *_parts(view.trace, 0, said=_says_uncut(view))), cells - 1, 1)
+    trace = view.trace
+    made = wrapped(line(" ", *_parts(trace, 0, said=_says_uncut(view))), cells - 1, 1)
+    skipped = ((lst.label, api.not_searched(lst, trace.query)) for lst in trace.lists)
     return [
         *made,
+        *(
+            row
+            for label, words in skipped
+            if words
+            for row in wrapped(
+                line((f" not searched by {label}: ", "dim"), fmt.inert(words, 400)), cells - 1, 1
+            )
+        ),
         *(
             row
             for name in baseline_names(view)[:1]

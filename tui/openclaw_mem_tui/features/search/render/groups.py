@@ -23,7 +23,7 @@ class Group(NamedTuple):
     title: str
     rows: Sequence[Row]
     of: int = 0  # how many there are, where a filter shows some of them
-    reasons: Sequence[str] = ()  # how many of them what dropped, in full and shorter
+    reasons: Sequence[Sequence[str]] = ()  # how many of them what dropped, in full and shorter
     hidden: int = 0  # rows that are not shown: the rule alone says so
     lines: bool = False
 
@@ -42,7 +42,7 @@ def groups(view: View, dropped: bool) -> list[Group]:
     title = f"only in {run}"
     reasons = _reasons((row.outcome.drop for row in left), trace)
     if len(left) == 1 and (ranks := past_the_last(trace, left[0])):
-        reasons.insert(0, f"now {ranks.replace(';', ' ·')}")
+        reasons.insert(0, [f"now {ranks[0]}", *ranks[1:]])
     others = [Group(title, left, reasons=reasons, lines=True)]
     stages: dict[str, dict[str, Drop]] = {}
     for chunk_id, drop in trace.dropped_by.items():
@@ -57,18 +57,17 @@ def groups(view: View, dropped: bool) -> list[Group]:
     return [first, *(group for group in others if group.rows or group.hidden)]
 
 
-def _reasons(drops: Iterable[Drop], trace: Trace) -> list[str]:
-    """``3 below rank 6 · 24 below min score .20``: how many rows each stage dropped, and for what cause
+def _reasons(drops: Iterable[Drop], trace: Trace) -> list[Sequence[str]]:
+    """``3 below rank 6``, ``24 below min score .20``: how many rows each stage dropped, and for what cause
     where it has several; the same without the causes."""
     caused = Counter(drops)
     by_stage = Counter[str]()
     for drop, count in caused.items():
         by_stage[drop.stage] += count
-    full = (
+    full = [
         fmt.join((f"{count} {dropped_by(stage, trace)}", why), " ") for (stage, why), count in caused.items()
-    )
-    short = (f"{count} {dropped_by(stage, trace)}" for stage, count in by_stage.items())
-    return [" · ".join(full), " · ".join(short)]
+    ]
+    return [full, [f"{count} {dropped_by(stage, trace)}" for stage, count in by_stage.items()]]
 
 
 #: What is said of rows that were dropped elsewhere than by a limit or by the order.
@@ -94,13 +93,13 @@ def dropped_by(name: str, trace: Trace) -> str:
     return f"moved below rank {trace.knobs.max_results} by {stage.label}"
 
 
-def past_the_last(trace: Trace, row: Row) -> str:
-    """``rank 28; rank 1 before decay`` of a row past the last result; empty for any other."""
+def past_the_last(trace: Trace, row: Row) -> Sequence[str]:
+    """``rank 28``, ``rank 1 before decay`` of a row past the last result; empty for any other."""
     stage, rank = trace.stage(row.outcome.stage or ""), row.ranks.get("final")
     if row.returned or stage is None or stage.kind != "count" or rank is None:
-        return ""
-    before = (row.outcome.reason or "").partition("; ")[2]
-    return f"rank {rank}{before and '; '}{fmt.inert(before)}"
+        return ()
+    before = row.outcome.lowered
+    return [f"rank {rank}", *([before.cause] if before else [])]
 
 
 def packs(stage: Stage) -> bool:
@@ -118,9 +117,9 @@ def rule(group: Group, hint: bool, cells: int, *, low: bool = False) -> Line:
     else:
         many = f"{len(group.rows)} of {group.of}" if group.of else str(len(group.rows))
         text, does = f"{start} {group.title}: {many}", " hide"
-        known = (reasons for reasons in group.reasons if not (group.of and " · " in reasons))
+        known = (reasons for reasons in group.reasons if not (group.of and reasons[1:]))
         shown = f"{len(group.rows)} of " if group.of else ""  # a reason begins with the count of all
-        full = (f"{start} {group.title}: {shown}{reasons}" for reasons in known)
+        full = (f"{start} {group.title}: {shown}{' · '.join(reasons)}" for reasons in known)
         text = next((each for each in full if fmt.width_of(each) < cells), text)
     key = line((" · ", "faint"), (key_of("dropped"), "key"), (does, "dim")) if hint or group.hidden else ()
     said = (Span(text, "faint"), *(key if fmt.width_of(text) + width(key) < cells else ()))

@@ -138,7 +138,7 @@ def short_label(label: str) -> str:
 
 
 def shown(row: Row) -> str:
-    """``9/18``: how many of the chunk's lines the agent gets, one that is cut included."""
+    """``9/18``: how many of the chunk's lines the agent gets whole."""
     return "{}/{}".format(*row.sent)
 
 

@@ -27,7 +27,7 @@ _MARKS = (
     ("┊", "a line of the chunk that is not sent"),
     ("characters", "counted in UTF-16 units, as OpenClaw does"),
     ("│", "waterfall: min score, on every bar"),
-    ("9/18", "truncated: the agent gets 9 of 18 lines or a part of them (blank ones at its end not counted)"),
+    ("9/18", "truncated: the agent gets 9 of 18 lines whole (blank ones at the end of a chunk not counted)"),
 )
 
 
@@ -39,7 +39,7 @@ def marks(trace: Trace) -> list[tuple[str, str]]:
 
 def pairs(columns: Sequence[Column]) -> list[str]:
     """What the columns of two numbers say."""
-    return [f"{c.title}: lines sent / lines of text" for c in columns if c.kind == "snippet"]
+    return [f"{c.title}: whole lines sent / lines of text" for c in columns if c.kind == "snippet"]
 
 
 def legend(trace: Trace | None) -> list[tuple[str, str]]:

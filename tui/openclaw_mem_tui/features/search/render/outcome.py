@@ -54,4 +54,4 @@ def _outcome(trace: Trace, row: Row) -> Line:
 def _past_the_last(trace: Trace, row: Row) -> Line:
     """``out: rank 28; rank 1 before decay`` of a row past the last result; empty for any other."""
     ranks = past_the_last(trace, row)
-    return line(("out: ", "dim"), (ranks, "bad")) if ranks else ()
+    return line(("out: ", "dim"), ("; ".join(ranks), "bad")) if ranks else ()
