@@ -117,7 +117,7 @@ class Search(Tries):
         names = [name for name in (*_LEVERS, *more) if not self._knobs.missing_need(name)]
         if self._best_line_stays:
             names = [name for name in self._names() if name in names]
-        # What is switched on lowers the score of what it is not about: it would only make others worse.
+        # Decay and MMR lower passages: switched on, they could help only by making others worse.
         levers = [(name, value) for name in names for value in self._far(name) if value is not True]
         firsts = list(self._entrances()) if self._stage == "candidates" else levers
         cuts = dict.fromkeys([*firsts, *levers]) if self._stage != "snippet" else {}
