@@ -356,7 +356,7 @@ async def test_a_lesson_names_the_knobs_that_it_has_set_for_both_runs(tmp_path: 
         assert also in lab(app).lesson.text
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
-        assert lab(app).lesson.text.rstrip().endswith("it is first. · ! show all")
+        assert lab(app).lesson.text.rstrip().endswith("it is first. … ! show all")
         await press(pilot, "exclamation_mark")
         assert also in app.screen.query_one(HelpText).text
         await press(pilot, "escape")

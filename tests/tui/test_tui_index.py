@@ -394,7 +394,7 @@ def test_failed_checks_differ_by_severity_in_more_than_colour() -> None:
 
 def test_a_fact_is_one_row_of_the_doctor() -> None:
     found, passed, failed = Outcome(), Outcome(), Outcome()
-    found.add("unshown", "warning", "28 % of your notes' text can never appear in a search result.")
+    found.add("unshown", "warning", "28% of your notes' text can never appear in a search result.")
     checks = (found.check("snippets"), passed.check("facts"), failed.check("chunks", ok=False))
     report = DoctorReport(tuple(found.findings), checks)
     assert [check.ok for check in checks] == [False, True, False]

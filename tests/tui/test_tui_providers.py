@@ -110,9 +110,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         first = next(at for at, row in enumerate(returned) if row.startswith("returned"))
         assert "#1" in returned[first] and "heron" in returned[first + 1], "its best line is below it"
         assert "took" in screen.last.text and "BM25" in screen.last.text
-        assert "fallback BM25 only (no other provider is set) not used in the recorded events" in " ".join(
-            drawn.split()
-        )
+        assert "fallback BM25 only (no other provider is set) no use recorded" in " ".join(drawn.split())
         assert "102 embeddings" in screen.query_one("#cache").text  # type: ignore[attr-defined]
         assert "vectors of static-minilm-256-int8 and BM25" in " ".join(screen.last.text.split())
         await press(pilot, "G")

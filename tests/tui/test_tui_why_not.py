@@ -149,7 +149,9 @@ async def test_a_change_in_a_lesson_is_compared_with_the_run_before_it(tmp_path:
             "the run before a change is the baseline as long as the change is there"
         )
         await press(pilot, "z")
-        assert "now: half life days 135" in search.lesson.text, "which run is shown; the key is at the bottom"
+        assert "now: half-life in days 135" in search.lesson.text, (
+            "which run is shown; the key is at the bottom"
+        )
 
 
 async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:
@@ -420,7 +422,7 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
         ("candidate_limit", 5, "candidate limit: none → 5"),
         ("list_rows", 10, "list rows: auto → 10"),
         ("min_score", 0.0, "min score: .35 → .00"),
-        ("half_life_days", 335.0, "half life days: 30 → 335"),
+        ("half_life_days", 335.0, "half-life in days: 30 → 335"),
         ("decay", True, "decay: off → on"),
     ):
         assert setting(Change({name: value}, 1), knobs) == says
@@ -443,7 +445,7 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     assert "a.md" not in "".join(text_of(row) for row in change_lines(knobs, lost, 60, False)), "no room"
     assert " removes: a.md:1" in text_of(change_lines(knobs, lost, 60, True)[-1])
     off = change_lines(Knobs().set({"decay": True}), Change({"decay": False}, 1), 120, True)
-    assert text_of(off[1]) == "▌   decay: when on: older dated notes count less", "not what the change does"
+    assert text_of(off[1]) == "▌   decay: when on, older dated notes count less", "not what the change does"
     long = Change({"lexical_form": "and", "max_results": 12, "decay": True}, 1)
     name, rank, *below = (text_of(row) for row in change_lines(knobs, long, 78, True))
     assert "rank" not in name and rank.index("rank 1") == text_of(rows[0]).index("rank 3"), "in its column"

@@ -286,7 +286,7 @@ def _why_no_cut(state: RankingState) -> str | None:
     if state.knobs.fusion == "rrf":
         what = "RRF scores"
     elif state.lists and all(lst.kind.by_words for lst in state.lists):
-        what = f"scores of {kinds_of(state.lists)} alone"
+        what = f"scores of {kinds_of(state.lists)} only"
     else:
         return None
     return f"min score is not applied: {what} come from ranks, not relevance"
@@ -302,4 +302,4 @@ def _ceiling(terms: Sequence[_Term], knobs: Knobs, item: Ranked) -> str:
         return ""
     most = sum(weight * (top or 0.0) for (_, weight), top in zip(found, ceilings, strict=True))
     title = found[0][0].kind.title
-    return f"a match in {title} alone scores at most {most:g}" if most < knobs.min_score else ""
+    return f"with {title} only, a match scores at most {most:g}" if most < knobs.min_score else ""

@@ -100,7 +100,8 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         error = error.__context__
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return IndexLocked(
-            f"Another process is writing to the index. Nothing was changed; try again after it. File: {path}"
+            "Another process is writing to the index. Nothing was changed; try again when it has finished. "
+            f"File: {path}"
         )
     if is_of_full_disk(error, path):
         return IndexUnavailable(disk_full(path, advice.again))

@@ -224,7 +224,7 @@ def _last_fallback(chain: ChainState) -> list[tuple[str, str]]:
     if chain.fallback is not None:
         return [("in use now" + " (simulated)" * chain.simulated, "warn")]
     if (event := chain.last_fallback) is None:
-        return [("not used in the recorded events", "dim")]
+        return [("no use recorded", "dim")]
     why = f": {fmt.message(event.reason)}" if event.reason else ""
     return [("last used ", "dim"), (fmt.clock(event.at, chain.at), ""), (why, "dim")]
 
@@ -307,7 +307,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
     else:
         links = [link for link in chain.links if link.state in ("failed", "not-indexed")]
         trouble = ", ".join(f"{name_of(link)} {link.label}" for link in links)
-        summary = trouble or "no provider in use has failed"
+        summary = trouble or "no provider is failing"
         # The sign is the state, whatever the last message is; but that of a probe that failed is its own.
         mark = Span(" ! ", "warn") if trouble or chain.said == DAMAGED else Span(" ● ", "good")
         said = type(chain.said)(fmt.message(in_full(chain.said)))  # one that failed still says so

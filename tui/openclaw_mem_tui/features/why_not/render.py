@@ -127,7 +127,7 @@ def rules(changes: Sequence[Change], cells: int) -> dict[int, Line]:
 
 
 def setting(change: Change, knobs: Knobs) -> str:
-    """``half life days: 30 → 338``; of several knobs joined."""
+    """``half-life in days: 30 → 338``; of several knobs joined."""
     parts = [
         f"{knob_words(name)}: {value_text(name, getattr(knobs, name))} → {value_text(name, value)}"
         for name, value in change.set.items()

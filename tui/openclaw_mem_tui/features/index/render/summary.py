@@ -207,7 +207,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
         since = f" since {fmt.clock(fresh.stale_since, state.at)}" if fresh.stale_since else ""
         shown = (f"stale{since}", "warn")
         if fresh.emptied:
-            why = line(", kept (", (key("prune"), "key"), f" drops it): {cause(fresh.emptied)}")
+            why = line(", kept (", (key("prune"), "key"), f" removes it): {cause(fresh.emptied)}")
         elif waiting:
             why = line((f": {fmt.count(waiting, 'file')} to sync", "warn"), *_by("syncs"))
         elif overview.differences:
@@ -266,7 +266,9 @@ def repair_plan(
     ``readable``, of how many, as far as that is known. ``hosts`` are those that texts without one are sent
     to."""
     text = "The index is damaged. A new one is built from your notes, which are not changed."
-    text += f" The damaged file is kept beside it; you can delete it. The last {KEEP_DAMAGED} are kept."
+    text += (
+        f" The damaged file is kept beside it; you can delete it. At most {KEEP_DAMAGED} such files are kept."
+    )
     made = [*wrapped(line(text), cells), (), *items(found, cells), *[()] * bool(found)]
     count, held = readable or (0, None)
     whole = count == held and count > 0
