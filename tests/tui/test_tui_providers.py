@@ -102,7 +102,9 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert any("static" in row and "primary" in row and "● active" in row for row in rows)
         assert any("BM25" in row and "● active" in row for row in rows)
         assert len(rows) == 3 and rows[2].split("·")[1].strip() == "not selected", "the pane says why"
-        assert [row.split()[-1] for row in rows[:2]] == ["local", "local"]
+        titles = screen.chain.painted(-1).text.split()
+        assert titles == ["provider", "role", "state", "data", "vectors"], "as in one column"
+        assert [row.split()[-1] for row in rows[:2]] == ["100%", "local"]
         assert screen.selected[0].name == "static"
         drawn = screen.link_pane.text
         assert "data      stays on this machine" in drawn and "102 of 102 chunks" in drawn and "free" in drawn

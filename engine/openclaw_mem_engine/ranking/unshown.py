@@ -74,7 +74,7 @@ def never_shown(share: float, of: str) -> str:
 
 
 def percent(share: float) -> str:
-    """``37 %``; a small share is not rounded to nothing, nor a large one to all."""
+    """``37%``; a small share is not rounded to nothing, nor a large one to all."""
     if 0 < share < 0.01:
         return "under 1%"
     return f"{min(99, round(100 * share)) if share < 1 else 100}%"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Spent
+from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Spent, percent
 from openclaw_mem_tui.bindings import key, reach
 from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
 from openclaw_mem_tui.features.search.state import View
@@ -42,9 +42,7 @@ _UNNAMED = ("not-selected", "bm25")
 #: What the details of several providers are.
 _UNUSED = "not selected: where text would go"
 #: Cells of the columns.
-_NAME, _ROLE, _STATE, _INDENT = 9, 9, 14, 4
-#: The column of vectors, and from how many cells there is room for it.
-_VECTORS, _WIDE = 16, 60
+_NAME, _ROLE, _STATE, _VECTORS, _INDENT = 8, 8, 14, 9, 4
 
 
 def header(cells: int) -> Line:
@@ -55,9 +53,8 @@ def header(cells: int) -> Line:
 
 def _columns(data: str, vectors: str, cells: int) -> str:
     """What is right of the state, as far as there is room; the details say all of it."""
-    end = fmt.right(vectors, _VECTORS) if cells + _NAME + _ROLE + _STATE >= _WIDE else ""
-    room = cells - 1 - fmt.width_of(end)
-    return fmt.left(data, room) + end if room >= 4 else ""
+    room = cells - 1 - _VECTORS
+    return fmt.left(data, room) + fmt.right(vectors, _VECTORS) if room >= 4 else ""
 
 
 def _data(link: ProviderState) -> str:
@@ -92,7 +89,7 @@ def link_row(
         (fmt.left("" if link.role in _UNNAMED else link.role, _ROLE) + " ", "dim"),
         (fmt.left(said, _STATE) + " ", role),
     )
-    vectors = "not known" if damaged else f"{link.vectors:,} of {link.chunks:,}"
+    vectors = "not known" if damaged else percent(link.vectors / link.chunks) if link.chunks else "·"
     vectors = vectors if link.in_use else ""
     row = (*row, Span(_columns(_data(link), vectors, cells - width(row)), "dim"))
     if not alone:
@@ -321,7 +318,7 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
 # -- simulated faults --------------------------------------------------------------------------------------
 
 #: Cells from which a fault and its explanation are on one line.
-_ONE_LINE = 66
+_ONE_LINE = 63
 
 
 def fault_rows(simulated: frozenset[str], name: str, cells: int, selected: bool) -> list[Line]:
