@@ -43,7 +43,7 @@ SAID = {
     "no-fts5": "Full-text search is not available",
     "qmd-missing": "The program qmd-missing cannot be run (was not found)",
     "qmd-timeout": "did not end within",
-    "qmd-json": "else than a JSON list of results",
+    "qmd-json": "other than a JSON list of results",
     "qmd-exit": "failed with exit code 1",
 }
 

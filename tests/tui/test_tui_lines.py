@@ -384,7 +384,7 @@ def test_the_sign_is_the_state_whatever_was_said_last() -> None:
     failed = status.status(state.failed(sound, "the search failed"), said, 100)
     assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad")
     found = status.status(sound, replace(said, errors=1), 100)
-    assert texts([found]).startswith(" · wrote x.json"), "errors of the doctor are at the right"
+    assert texts([found]).startswith(" ! wrote x.json"), "errors of the doctor are at the right"
     failed = status.status(sound, replace(said, said=spans.Failed(said.said)), 100)
     assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad"), "a sync that failed"
 

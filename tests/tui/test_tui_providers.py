@@ -280,13 +280,13 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
         await press(pilot, "tab")
         assert screen.faults.has_focus and screen.faults.region and screen.last.region
         assert not screen.chain.region
-        assert frame(screen.faults).rstrip().endswith(" · static ● active · BM25 ● active"), "what answers"
+        assert frame(screen.faults).rstrip().endswith(" · in use: static, BM25"), "what answers"
         await press(pilot, "space")
         assert frame(screen.faults).rstrip().endswith("of 12 · BM25 ● active"), "with the fault"
         await press(pilot, "space")
         await pilot.resize_terminal(*LARGE)
         await settled(pilot)
-        assert "active" not in frame(screen.faults) and "● active" in screen.chain.text, "beside it"
+        assert "in use" not in frame(screen.faults) and "● active" in screen.chain.text, "beside it"
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
         await press(pilot, "G")

@@ -223,7 +223,7 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
         titles = "session first – last tokens peak missed"
         rows = [" ".join(row.split()) for row in screen.sessions.text.split("\n")]
         assert screen.sessions.painted(-1).text.split() == titles.split() and rows[0] == "all sessions"
-        assert shown(screen, "#status").strip() == "event 3 of 19"
+        assert shown(screen, "#status").strip() == "● event 3 of 19"
         assert "above the flush threshold" in str(screen.sessions.border_subtitle)
         assert rows[1].startswith("main 03-25 – 03-31 ") and rows[2].startswith("cron:morning-status 03-30 ")
         assert not set("▇█") & set(screen.sessions.text), "the bars of neighbouring rows do not touch"

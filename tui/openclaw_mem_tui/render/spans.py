@@ -108,17 +108,21 @@ class Failed(str):
     __slots__ = ()
 
 
+#: The signs at the start of every status line: all is well, something is degraded, something has failed.
+GOOD, DEGRADED, BROKEN = Span(" ● ", "good"), Span(" ! ", "warn"), Span(" ✗ ", "bad")
+
+
 def reported(text: str, sign: Span, role: str = "") -> Line:
     """What was said last, with its ``sign``, or that of a failure."""
-    return line(Span(" ✗ ", "bad") if isinstance(text, Failed) else sign, (inert(text), role))
+    return line(BROKEN if isinstance(text, Failed) else sign, (inert(text), role))
 
 
 def spoken(trouble: str, said: str, runs: str, position: str) -> Line:
     """What went wrong; else what was said last and what runs; else the ``position`` in a list."""
     if trouble:
-        return line((f" ✗ {message(trouble)}", "bad"))
+        return line(BROKEN, (message(trouble), "bad"))
     now = join((said, runs)) if runs else said
-    return reported(now or position, Span(" "), "dim")
+    return reported(now or position, GOOD, "dim")
 
 
 def fit(spans: Sequence[Span], cells: int) -> Line:

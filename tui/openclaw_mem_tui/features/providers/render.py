@@ -12,6 +12,9 @@ from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED, in_full
 from openclaw_mem_tui.render.spans import (
+    BROKEN,
+    DEGRADED,
+    GOOD,
     Details,
     Line,
     Span,
@@ -105,8 +108,9 @@ def _state(link: ProviderState) -> tuple[str, str]:
 
 
 def answering(links: Sequence[ProviderState]) -> str:
-    """What answers a search now, with its state."""
-    return fmt.join(f"{name_of(link)} {_state(link)[0]}" for link in links if link.state == "active")
+    """What answers a search now; empty where that is not known."""
+    names = ", ".join(name_of(link) for link in links if link.state == "active")
+    return f"in use: {names}" if names else ""
 
 
 def _name(group: Sequence[ProviderState]) -> str:
@@ -291,7 +295,7 @@ def title(group: Sequence[ProviderState]) -> str:
 def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Line:
     """What runs, or what has just happened."""
     if chain.trouble or (activity.phase == "failed" and not chain.links):
-        return brief(line((" ✗ ", "bad"), fmt.message(chain.trouble or activity.trouble)), cells)
+        return brief(line(BROKEN, fmt.message(chain.trouble or activity.trouble)), cells)
     if chain.probing:
         names = ", ".join(sorted({name for name, _, _ in chain.probing}))
         start = line(
@@ -306,12 +310,12 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
         trouble = ", ".join(f"{name_of(link)} {link.label}" for link in links)
         summary = trouble or "no provider is failing"
         # The sign is the state, whatever the last message is; but that of a probe that failed is its own.
-        mark = Span(" ! ", "warn") if trouble or chain.said == DAMAGED else Span(" ● ", "good")
+        mark = DEGRADED if trouble or chain.said == DAMAGED else GOOD
         said = type(chain.said)(fmt.message(in_full(chain.said)))  # one that failed still says so
         start = reported(said or summary, mark, "" if said else "dim")
         if view.shown_faults and not said and not view.query.strip():
             then = "asks for a query, which is searched with it"
-            start = line((" · ", "dim"), *keyed(f"`{key('compare')}` {then}"))
+            start = line(mark, *keyed(f"`{key('compare')}` {then}"))
     return brief(start, cells)
 
 
