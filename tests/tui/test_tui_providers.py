@@ -282,7 +282,7 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
         assert not screen.chain.region
         assert frame(screen.faults).rstrip().endswith(" · in use: static, BM25"), "what answers"
         await press(pilot, "space")
-        assert frame(screen.faults).rstrip().endswith("of 12 · BM25 ● active"), "with the fault"
+        assert frame(screen.faults).rstrip().endswith("of 12 · in use: BM25"), "with the fault"
         await press(pilot, "space")
         await pilot.resize_terminal(*LARGE)
         await settled(pilot)
