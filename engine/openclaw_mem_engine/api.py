@@ -132,6 +132,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.trace import Trace as Trace
     from openclaw_mem_engine.ranking.trace import recompute as recompute
     from openclaw_mem_engine.ranking.unshown import never_shown as never_shown
+    from openclaw_mem_engine.ranking.unshown import percent as percent
     from openclaw_mem_engine.redact import redacted as redacted
     from openclaw_mem_engine.retrieval import examine_unopened as examine_unopened
     from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision

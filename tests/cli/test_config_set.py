@@ -13,7 +13,7 @@ from support.commands import Call, World
 def test_a_setting_is_written_after_it_was_shown(call: Call, world: World) -> None:
     ours = world.home / ".config/openclaw-mem/config.toml"
     said = call("config")
-    assert f"our file           {ours} (none yet)" in said.out
+    assert f"config.toml        {ours} (none yet)" in said.out
     said = call("config", "set", "query.min_score=0.2", "sync.watch=off", "exclude=a/**, b", "--dry-run")
     assert said.code == 0 and "+min_score = 0.2" in said.out and "nothing written (dry run)" in said.out
     said = call("config", "set", "query.min_score=0.2")

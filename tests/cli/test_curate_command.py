@@ -51,12 +51,12 @@ def test_a_candidate_is_written_after_a_yes_and_undone(call: Call, world: World,
     shown = call("curate", "--effect", ids["duplicate"])
     assert (
         shown.code == 0
-        and "effect: not measured: no recorded searches" in shown.out
+        and "effect: not measured, because no searches are recorded" in shown.out
         and note.read_text() == MEMORY
     )
     assert "budget after the change: MEMORY.md: 5 lines (200 advised)" in shown.out
     done = call("curate", "--apply", ids["duplicate"][:5], "--yes")
-    assert done.out.endswith("written: MEMORY.md +0 -1 line\n`openclaw-mem undo 1` takes it back.\n")
+    assert done.out.endswith("written: MEMORY.md +0 -1 line\n`openclaw-mem undo 1` undoes it.\n")
     assert "grey box behind the door\n" not in note.read_text()
     assert call("curate", "--apply", ids["duplicate"], "--yes").code == 2
     call("undo", "--yes")
@@ -93,7 +93,7 @@ def test_the_cut_line_is_named_and_a_long_diff_is_cut(call: Call, world: World) 
     assert "more lines: `openclaw-mem curate --effect" in said and len(said.splitlines()) < 40
     moved = said.partition("  over-budget: ")[0].split()[-1]
     assert call("curate", "--apply", moved, "--yes").out.endswith(
-        "\n`openclaw-mem undo 2` and `openclaw-mem undo 1` take it back.\n"
+        "\n`openclaw-mem undo 2` and `openclaw-mem undo 1` undo it.\n"
     )
 
 

@@ -356,7 +356,7 @@ def test_cancel_is_prompt_and_the_job_is_not_lost(hang: str, records: ProviderRe
             world.embed(cancel=cancel)
         assert time.monotonic() - started < 15, "less than the server hangs"
         if hang != "POST /v1/files":
-            assert "1 batch job goes on at openai" in str(caught.value)
+            assert "1 batch job continues at openai" in str(caught.value)
             assert len(records.jobs(world.embedder.key)) == 1
         server.hang = ""
         server.states.clear()
@@ -373,7 +373,7 @@ def test_cancel_while_a_job_is_created_still_learns_its_id(records: ProviderReco
 
     with running_batch_server() as server:
         world = World(server, records)
-        with pytest.raises(Cancelled, match="goes on at openai"):
+        with pytest.raises(Cancelled, match="continues at openai"):
             world.embed(cancel=Slow())
         assert len(records.jobs(world.embedder.key)) == 1
 

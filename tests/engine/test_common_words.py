@@ -54,7 +54,7 @@ def test_common_words_are_left_out_beside_others_and_named(
     (found,) = answer.pool.lists
     assert (found.rows, found.words) == (plain.pool.lists[0].rows, tuple(searched.split()))
     note = next(note.text for note in answer.pool.notes if note.code == "common-words")
-    assert "30 %" in note and f"them: {skipped}. `--set common_words=all`" in note
+    assert "30%" in note and f"them: {skipped}. `--set common_words=all`" in note
     whole = memory.search(query, knobs.set(ALL))
     assert whole.pool.lists[0].matched == 30 and whole.pool.lists[0].words == tuple(query.split())
     assert "common-words" not in {note.code for note in whole.pool.notes}

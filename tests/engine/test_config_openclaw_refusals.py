@@ -212,7 +212,7 @@ class TestRefusals:
         )
         assert "memorySearch.fallback is 'lmstudio'" in second
         primary = next(choice for choice in choices(settings) if choice.role == "primary")
-        assert primary.why.startswith(f"provider = static (instead of 'bedrock', which {path}: ")
+        assert primary.why.startswith(f"provider.name = static (instead of 'bedrock', which {path}: ")
         assert world.load(provider="openai").warnings == settings.warnings[1:]
 
     def test_google_is_gemini(self, world: World) -> None:

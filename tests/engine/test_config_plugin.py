@@ -29,7 +29,7 @@ def test_every_key_is_a_row_with_its_origin(world: World) -> None:
     assert found["plugin.capture_max_chars"] == ("250", f"{entry}.captureMaxChars")
     assert found["plugin.auto_recall"][0] == "false" and "config.toml" in found["plugin.auto_recall"][1]
     ignored = {key.key.rpartition(".")[2]: key.hint for key in settings.openclaw.ignored}
-    assert ignored == {"dbPath": "memories are in our data folder", "odd": ""}
+    assert ignored == {"dbPath": "memories are in the data folder", "odd": ""}
     assert settings.enabled
 
 

@@ -222,7 +222,7 @@ def test_notes_outside_of_the_workspace_are_copied_too(tmp_path: Path, workspace
 def test_without_queries_nothing_is_claimed(curator: Curator) -> None:
     with Memory.open(curator.settings) as memory:
         effect = curator.effect(memory, only(curator).edits, curator.material())
-    assert effect.sentence.startswith("not measured: no recorded searches")
+    assert effect.sentence.startswith("not measured, because no searches are recorded")
     assert effect == Effect(0, (), (), 0, 0, 0, 0, 0.0, 0.0)
 
 

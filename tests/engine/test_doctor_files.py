@@ -160,7 +160,7 @@ def test_by_products_of_the_agent_are_told_with_their_share(tmp_path: Path) -> N
     dreams = {f"memory/dreaming/light/2026-02-{day:02}.md": f"Candidate {day}.\n" for day in range(1, 19)}
     settings = indexed(tmp_path, {**dreams, "memory/DREAMS.md": "Asleep.\n", "MEMORY.md": "A fact.\n"})
     found = named(looked(settings), "by-products")
-    assert found.severity == "warning" and "(19 of 20 chunks, 95 %)" in found.text
+    assert found.severity == "warning" and "(19 of 20 chunks, 95%)" in found.text
     assert found.repair == 'exclude = ["memory/DREAMS.md", "memory/dreaming/**"]'
     excluding = replace(settings, exclude=tuple(json.loads(found.repair.removeprefix("exclude = "))))
     sync(excluding)
@@ -269,7 +269,7 @@ def test_text_beyond_every_snippet_is_a_warning_with_advice(tmp_path: Path) -> N
     assert 'chunking = {"tokens": 175, "overlap": 35}' in found.text and "query.snippet" in found.text
     (line,) = found.evidence
     hidden = report.unshown["memory/long.md"]
-    assert " % of your notes' text can never appear in a search result. " in found.text
+    assert "% of your notes' text can never appear in a search result. " in found.text
     assert line == f"memory/long.md: {hidden.text}" and hidden.hidden_lines > 40
     assert report.to_dict()["unshown"]["files"] == {"memory/long.md": hidden.to_dict()}
 

@@ -191,7 +191,7 @@ SPOILT: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "torn": (torn, "is damaged", "rm -- "),
     "no table": (without_table, "(no table", "rm -- "),
     "other columns": (other_columns, "has other columns", "rm -- "),
-    "foreign": (foreign, "is a database of something else", "mv -- "),
+    "foreign": (foreign, "is a database of another program", "mv -- "),
     "newer": (lambda path: sql(path, "PRAGMA user_version = 99"), "by a newer version", "git pull && "),
     "no file": (a_folder, "cannot be used", ""),
 }

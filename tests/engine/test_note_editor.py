@@ -253,5 +253,7 @@ def test_a_fifo_in_the_place_of_a_state_file_is_no_record(settings: Settings) ->
     code = "import sys; from pathlib import Path; from openclaw_mem_engine.state.disk import read_file\n"
     code += "try: read_file(Path(sys.argv[1]))\nexcept OSError as error: print(error.strerror)"
     asked = [sys.executable, "-c", code, str(last)]
-    assert subprocess.run(asked, capture_output=True, timeout=30, check=True).stdout == b"no regular file\n"
+    assert (
+        subprocess.run(asked, capture_output=True, timeout=30, check=True).stdout == b"not a regular file\n"
+    )
     assert [edit.id for edit in editor.history(9)] == [1], "as any record that cannot be read"

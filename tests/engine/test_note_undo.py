@@ -86,7 +86,7 @@ def test_an_undo_keeps_what_others_changed_in_other_lines(
         with pytest.raises(NoteChanged, match=UNCLEAR):
             editor.propose_undo()
     else:
-        assert editor.propose_undo() == NoteEdit(DAY, now, undone, "undo of change 1: test", 1)
+        assert editor.propose_undo() == NoteEdit(DAY, now, undone, "undo of change 1 (test)", 1)
         editor.undo()
         assert note.read_bytes() == undone.encode() and editor.history()[1].undone
         editor.undo(2)

@@ -72,7 +72,7 @@ def test_without_anything_the_built_in_table_answers(world: World) -> None:
         "voyage": "needs VOYAGE_API_KEY",
         "mistral": "needs MISTRAL_API_KEY",
         "ollama": "used only when selected (provider.name)",
-        "static": "built in, English",
+        "static": "built-in model, English only",
         "none": "not configured",
     }
     assert link(settings, "static").model == "static-minilm-256-int8" and link(settings, "static").host == ""
@@ -137,7 +137,7 @@ class TestLocal:
         found = link(settings, "local")
         assert found.role == "primary" and found.model == DEFAULT_HUB_MODEL
         assert found.why == (
-            f"provider = local ({world.own_file}: provider.name); "
+            f"provider.name = local ({world.own_file}: provider.name); "
             "no model file is configured (provider.local_model_path), so the default model is used"
         )
         assert primary_spec(settings).model == ""
@@ -150,10 +150,10 @@ class TestNamed:
         settings = world.load()
         assert roles(settings) == {"openai": "primary", "static": "fallback"}
         reasons = whys(settings)
-        named = f"provider = openai ({world.own_file}: provider.name)"
+        named = f"provider.name = openai ({world.own_file}: provider.name)"
         assert reasons["openai"] == f"{named}; needs OPENAI_API_KEY"
-        assert reasons["static"] == "used when openai fails; built in, English"
-        assert reasons["gemini"] == reasons["none"] == "provider = openai"
+        assert reasons["static"] == "used when openai fails; built-in model, English only"
+        assert reasons["gemini"] == reasons["none"] == "provider.name = openai"
         assert primary_spec(settings).api_key == ""
         assert fallback_spec(settings) == EmbedderSpec("static")
 
@@ -191,7 +191,7 @@ class TestNamed:
         assert link(settings, "ollama") == Choice(
             "ollama",
             "primary",
-            "provider = ollama (--provider); needs no key; at 127.0.0.1:11434 on this machine",
+            "provider.name = ollama (--provider); needs no key; at 127.0.0.1:11434 on this machine",
             "nomic-embed-text",
         )
         world.own('[provider]\nname = "ollama"\nmodel = "bge-m3"\nbase_url = "http://box:11434/v1"')

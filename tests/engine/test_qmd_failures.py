@@ -32,7 +32,7 @@ __all__ = ["world"]
     ("search", "reason"),
     [
         ({"code": 1, "stderr": "kaboom"}, "qmd search failed with exit code 1: kaboom."),
-        ({"stdout": "{broken"}, "qmd search printed something else than a JSON list of results: {broken."),
+        ({"stdout": "{broken"}, "qmd search printed something other than a JSON list of results: {broken."),
         ({"stdout": "x" * 300_000}, "printed more than 200,000 characters"),
     ],
 )

@@ -42,7 +42,7 @@ def test_an_exact_id_that_only_keywords_find_is_not_lost() -> None:
     lost = rank(pool, OPENCLAW_2026_2)
     assert returned(lost) == []
     assert row(lost, "id").outcome.reason == (
-        "its score 0.300 is below min score 0.35 by 0.050; a match in BM25 alone scores at most 0.3"
+        "its score 0.300 is below min score 0.35 by 0.050; with BM25 only, a match scores at most 0.3"
     )
 
 
@@ -66,7 +66,7 @@ def test_what_keyword_rescue_does_not_take_says_why(rescue: str, below: str) -> 
     assert late.reason == (
         "its score 0.100 is below min score 0.35 by 0.250; "
         f"keyword rescue kept the first keyword match{below}, and it is number 2 of 2; "
-        "a match in BM25 alone scores at most 0.15"
+        "with BM25 only, a match scores at most 0.15"
     )
     causes = other.cause, late.cause
     assert causes == ("without a keyword match", "beyond the first keyword match")

@@ -251,7 +251,7 @@ SENTENCES: dict[str, Check] = {
     ),
     r"has no vector": lambda oracle, row, _: row.chunk_id not in oracle.scores["vector"],
     r"its score ([−\d.]+) is below min score [\d.]+ by ([\d.]+)": _is_below,
-    r"a match in BM25 alone scores at most ([\d.]+)": _ceiling,
+    r"with BM25 only, a match scores at most ([\d.]+)": _ceiling,
     r"score (\d\.\d+) before decay": _before_decay,
     r"rank (\d+) before decay": lambda oracle, row, found: row.ranks["fusion"] == int(found[1]),
     r"(.+ ranks it .+); only the first (\d+)(?: \(the maximum\))? of each list enter the pool": _pool_cut,

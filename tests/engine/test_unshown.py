@@ -102,4 +102,4 @@ def test_files_are_counted_apart() -> None:
 
 
 def test_a_small_share_is_not_rounded_to_none() -> None:
-    assert [percent(x) for x in (0, 0.001, 0.37, 0.999, 1)] == ["0 %", "under 1 %", "37 %", "99 %", "100 %"]
+    assert [percent(x) for x in (0, 0.001, 0.37, 0.999, 1)] == ["0%", "under 1%", "37%", "99%", "100%"]

@@ -35,7 +35,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         hidden = [row for row in text.splitlines() if row[3:].lstrip("0123456789 ").startswith("┊ ")]
         assert hidden and len(chunks.anatomy.hidden) == chunks.anatomy.unshown.hidden_lines
         cut = " ".join(chunks.query_one("#cut").text.split())  # type: ignore[attr-defined]
-        assert "┊ 39 % of this file can never appear in a search result: snippets end " in cut
+        assert "┊ 39% of this file can never appear in a search result: snippets end " in cut
         assert cut.endswith("snippets end after 700 characters"), "as the doctor says"
         assert text.startswith("┏━ chunk 1 · lines 1–25") and "\n └ end of chunk 2" in text
         await press(pilot, "j")
@@ -114,7 +114,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
     try:
         async with opened(unwatched(tmp_path)) as (pilot, screen):
             keys = screen.query_one("#keys")
-            assert "drop deleted" not in keys.text  # type: ignore[attr-defined]
+            assert "remove deleted" not in keys.text  # type: ignore[attr-defined]
             (notes(tmp_path)).rename(tmp_path / "away")
             notes(tmp_path).mkdir()
             await press(pilot, "1", "r")
@@ -122,8 +122,8 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             assert "P on screen 3: The index is stale: the workspace has no notes" in said
             await press(pilot, "3")
             facts = " ".join(shown(screen, "#facts").split())
-            assert "kept (P drops it): the workspace has no notes" in facts
-            assert "drop deleted" in keys.text  # type: ignore[attr-defined]
+            assert "kept (P removes it): the workspace has no notes" in facts
+            assert "remove deleted" in keys.text  # type: ignore[attr-defined]
             assert "− deleted" in screen.files.text and "up to date" not in screen.files.text
             detail = " ".join(screen.detail.text.split())
             assert "− deleted: searches still find it" in detail and "next sync" not in detail
@@ -141,7 +141,7 @@ async def test_notes_of_an_emptied_workspace_are_kept_until_they_are_forgotten_o
             assert "0 files · 0 chunks" in shown(screen, "#facts")
             assert "87 deleted" in shown(screen, "#status")
             await press(pilot, "P")
-            assert pilot.app.screen is screen and "nothing to drop: a sync" in shown(screen, "#status")
+            assert pilot.app.screen is screen and "nothing to remove: a sync" in shown(screen, "#status")
     finally:
         choose({})
 

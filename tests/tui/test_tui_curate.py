@@ -103,7 +103,7 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
     async with opened(demo(tmp_path, own_notes=True)) as (pilot, screen):
         facts = shown(screen, "#facts")
         assert "203 lines (200 advised) ━" in facts and " 2 agent searches, last " in facts
-        assert "39 % of MEMORY.md can never appear in a search result: enter on its row shows it" in facts
+        assert "39% of MEMORY.md can never appear in a search result; enter on MEMORY.md shows it" in facts
         gauges = re.findall(r"([0-9,]+) (?:lines|of)[^━]+ (━+)(─*)┃(━*)", facts)
         assert [(len(used + free), over, said) for said, used, free, over in gauges] == [
             (24, "━", "203"),
@@ -128,8 +128,9 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         assert (await measured(pilot, screen)).judged == effect.judged, "also what failed"
         asks = screen.presenter.state, screen.candidates.selected, 60
         screen.presenter.state = replace(asks[0], effects={}, hosts=("api.openai.com",))
-        said = render.candidate_detail(screen.presenter.state, *asks[1:])
-        assert any("not measured: E asks api.openai.com" in text_of(line) for line in said)
+        said = " ".join(map(text_of, render.candidate_detail(screen.presenter.state, *asks[1:])))
+        asked = "not measured; E measures it and sends text to api.openai.com"
+        assert asked in " ".join(said.split())
         screen.presenter.state = asks[0]
         note = tmp_path / "demo/workspace/MEMORY.md"
         before = note.read_bytes()
@@ -260,7 +261,7 @@ async def test_rejected_candidates_are_under_their_filter(tmp_path: Path) -> Non
 async def test_what_cannot_be_measured_is_not_said_to_be(tmp_path: Path) -> None:
     async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
         await press(pilot, "E")
-        assert "not measured: no recorded searches" in shown(screen, "#status")
+        assert "not measured, because no searches are recorded" in shown(screen, "#status")
 
 
 async def test_z_takes_back_the_last_step_whichever_it_was(tmp_path: Path) -> None:

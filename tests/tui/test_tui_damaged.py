@@ -73,7 +73,7 @@ async def test_the_lab_offers_only_what_works(damage: Callable[[Path], None], tm
         await settled(pilot)
         screen = lab(app)
         assert "The index cannot be opened." in screen.hits.text
-        assert "esc F repairs it." in screen.hits.text and "tries again" not in screen.hits.text
+        assert "esc then F repairs it." in screen.hits.text and "tries again" not in screen.hits.text
         assert settings.workspace.name in app.screen.query_one(Top).text
         await press(pilot, "escape")
         assert not {"search", "knobs", "history", "mode", "why"} & set(footer(app).split())

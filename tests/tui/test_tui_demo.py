@@ -243,7 +243,7 @@ async def test_a_low_screen_shows_a_lesson_with_its_hits_their_scores_and_the_te
         ]
         keys = screen.query_one(KeyBar).text
         assert "space swap   ] next lesson" in keys and len(keys) <= size[0]
-        assert ("Without decay it is first." in screen.lesson.text) == (size == SMALL)
+        assert ("The note with the answer" in screen.lesson.text) == (size == SMALL)
         await press(pilot, "T")
         picks = pilot.app.screen.query_one(Choices).text
         assert "11  An exact error string: BM25 · E" in picks, "a title whole, its query cut"
@@ -360,7 +360,8 @@ async def test_a_lesson_names_the_knobs_that_it_has_set_for_both_runs(tmp_path: 
         assert also in lab(app).lesson.text
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
-        assert lab(app).lesson.text.rstrip().endswith("it is first. · ! show all")
+        assert lab(app).lesson.text.rstrip().endswith("… ! show all")
+        assert len(lab(app).lesson.drawn) == 2 and "6 results" in lab(app).answer.text, "room for both"
         await press(pilot, "exclamation_mark")
         assert also in app.screen.query_one(HelpText).text
         await press(pilot, "escape")

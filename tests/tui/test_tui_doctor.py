@@ -228,8 +228,8 @@ async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:
 
 
 def test_what_is_never_shown_has_a_key_and_a_reason_is_short() -> None:
-    text = "28 % of your notes' text can never appear in a search result. Why."
-    (row,) = doctor.item_rows(Finding("unshown", "warning", text, ("a.md: 3 %",), ""), 90, False)
+    text = "28% of your notes' text can never appear in a search result. Why."
+    (row,) = doctor.item_rows(Finding("unshown", "warning", text, ("a.md: 3%",), ""), 90, False)
     assert text_of(row).endswith("a search result.  enter\xa0open")
     why = ("a.md: is a link; links are not followed",)
     link = Finding("files-excluded", "info", "1 file is excluded.", why)

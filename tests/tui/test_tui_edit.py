@@ -80,7 +80,7 @@ async def test_the_key_of_the_editor_says_when_there_is_no_hit(tmp_path: Path) -
     async with running(tmp_path) as (pilot, screen):
         screen.hits.focus()
         await press(pilot, "e")
-        assert screen.search.activity.said == "nothing to edit: no hit is selected"
+        assert screen.search.activity.said == "nothing to edit: no chunk is selected"
 
 
 async def test_the_key_of_the_editor_before_the_first_results_opens_the_first_of_them(
@@ -92,7 +92,7 @@ async def test_the_key_of_the_editor_before_the_first_results_opens_the_first_of
         found = held(monkeypatch, screen.search.service, "retrieve")
         screen.query_line.value = "cellar"
         await pilot.press("escape", "e", "e")
-        assert screen.search.activity.said == "the first hit will be opened in your editor"
+        assert screen.search.activity.said == "the first chunk will be opened in your editor"
         assert screen.hits.selected is None
         found.set()
         await until(pilot, lambda: screen.search.activity.said.startswith("true closed"))

@@ -129,11 +129,11 @@ async def test_knobs_are_filtered_and_found_in_the_palette(tmp_path: Path) -> No
         screen, panel = lab(app), lab(app).knob_panel
         every, hits = len(KNOB_NAMES), len(lab(app).hits.rows)
         await press(pilot, "p", "f", *"half", "enter")
-        assert panel.has_focus and panel.text.count("half life days") == 1
+        assert panel.has_focus and panel.text.count("half-life in days") == 1
         assert panel.counted == (1, every) and len(screen.hits.rows) == hits, "the list that has the focus"
         assert f"filter half · 1 of {every}" in frame(screen.query_one("#knob-box"))
         assert "esc clear" in screen.query_one(KeyBar).text
-        assert "half life days" in screen.hint.text
+        assert "half-life in days" in screen.hint.text
         await press(pilot, "right")
         assert "half_life_days" in screen.search.view.changed_knobs(), "the one that is left"
         await press(pilot, "f", *"zzz", "enter", "right", "u")

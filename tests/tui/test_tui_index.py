@@ -98,8 +98,10 @@ async def test_facts_files_checks_and_events_of_a_fresh_index(tmp_path: Path) ->
         assert "chunk limit 400 tokens, overlap 80" in facts and "= matches the configuration" in facts
         assert screen.files.drawn and len(screen.files.drawn) == 87
         assert "MEMORY.md" in screen.files.text and "● up to date" in screen.files.text
+        titles = screen.files.painted(-1).text.split()
+        assert titles == ["file", "chunks", "size", "state", "modified"], "as in one column"
         dated = replace(screen.presenter.state.files[0], path="memory/2026-07-04-signage-order.md")
-        row = text_of(file_row(screen.presenter.state, frozenset(), dated, 69, False))
+        row = text_of(file_row(screen.presenter.state, frozenset(), dated, 79, False))
         assert "2026-07-04-signage-order.md" in row, "a name with a date has room beside the columns"
         assert "doctor · [$warning]3 warnings" in str(screen.doctor.border_title)
         assert "✓ 19 checks without findings" in screen.doctor.text
@@ -399,7 +401,7 @@ def test_failed_checks_differ_by_severity_in_more_than_colour() -> None:
 
 def test_a_fact_is_one_row_of_the_doctor() -> None:
     found, passed, failed = Outcome(), Outcome(), Outcome()
-    found.add("unshown", "warning", "28 % of your notes' text can never appear in a search result.")
+    found.add("unshown", "warning", "28% of your notes' text can never appear in a search result.")
     checks = (found.check("snippets"), passed.check("facts"), failed.check("chunks", ok=False))
     report = DoctorReport(tuple(found.findings), checks)
     assert [check.ok for check in checks] == [False, True, False]

@@ -37,7 +37,7 @@ async def test_damage_that_no_query_met_is_known_from_the_start(tmp_path: Path) 
         await until(pilot, lambda: lab(app).search.activity.damage is not None)
         await settled(pilot)
         screen = lab(app)
-        assert "The index is damaged" in screen.hits.text and "esc F repairs" in screen.hits.text
+        assert "The index is damaged" in screen.hits.text and "esc then F repairs" in screen.hits.text
         await press(pilot, "escape")
         assert "  F repairs" in screen.hits.text
         screen.search.ask("zzyzx")
@@ -50,8 +50,8 @@ async def test_damage_that_no_query_met_is_known_from_the_start(tmp_path: Path) 
         await press(pilot, "r")  # which has nothing to sync
         assert "the index is damaged: F repairs it" in screen.status_line.text
         await press(pilot, "i")
-        assert "damaged · esc F repairs" in screen.status_line.text
-        assert "esc F repairs" in screen.hits.text
+        assert "damaged · esc then F repairs" in screen.status_line.text
+        assert "esc then F repairs" in screen.hits.text
         await press(pilot, "escape", "5", "F")
         assert isinstance(app.screen, ConfirmScreen), "from every screen"
         await press(pilot, "escape")

@@ -344,7 +344,7 @@ async def test_a_key_that_has_nothing_to_act_on_or_changes_nothing_says_so(tmp_p
         await press(pilot, "0")
         assert lab(app).query_line.has_focus, "the next query is typed at once"
         await press(pilot, "escape")
-        for offered, said in (("v d t", "there is no answer yet"), ("m y Y", "no hit is selected")):
+        for offered, said in (("v d t", "there is no answer yet"), ("m y Y", "no chunk is selected")):
             for key in offered.split():
                 await press(pilot, "J", key)
                 assert said in lab(app).status_line.text, key

@@ -325,7 +325,7 @@ async def test_one_column_leaves_its_rows_to_the_list(tmp_path: Path) -> None:
         screen.tune(screen.search.view.knobs.set({"min_score": 0.05}))
         await settled(pilot)
         (said,) = screen.answer.text.splitlines()
-        assert said.endswith(" · ! show all"), (
+        assert said.endswith(" … ! show all"), (
             "one line, as there is room for, and the key that shows all of it"
         )
         await press(pilot, "exclamation_mark")
@@ -340,7 +340,7 @@ async def test_keys_are_no_hints_while_a_filter_is_typed(tmp_path: Path) -> None
         assert " · w says why a chunk is not returned" in screen.funnel.text
         assert "says why" not in screen.hits.text, "the table has rows alone"
         await press(pilot, "f")
-        assert " · esc w says why" in screen.funnel.text, "letters go to the filter"
+        assert " · esc then w says why" in screen.funnel.text, "letters go to the filter"
         await press(pilot, "escape")
         assert " · w says why a chunk is not returned" in screen.funnel.text
 

@@ -285,8 +285,8 @@ def test_degraded_service_is_said() -> None:
     view = world.view(notes=(note, Note("x", "BM25 only.", "info")))
     drawn = texts(status.soundness(view, Activity(phase="ready"), 100))
     assert "! Two notes changed" in drawn and "i BM25 only." in drawn
-    first = status.soundness(view, Activity(phase="ready"), 30)[0]
-    assert spans.text_of(first).rstrip() == " ! Two notes changed … ! all", "no word is cut"
+    first = status.soundness(view, Activity(phase="ready"), 35)[0]
+    assert spans.text_of(first).rstrip() == " ! Two notes changed … ! show all", "no word is cut"
 
 
 def test_a_fallback_is_said() -> None:
@@ -303,10 +303,10 @@ def test_status_gives_way_to_what_was_just_said() -> None:
     )
     line = status.status(world.view(), activity, 60)
     assert spans.width(line) == 60
-    assert spans.text_of(line).rstrip() == " ● wrote /home/someone/exports/xxxxxxxxxxxxxxxxxxxxx… ! all"
+    assert spans.text_of(line).rstrip() == " ● wrote /home/someone/exports/xxxxxxxxxxxxxxxx… ! show all"
     said = "F5 does nothing here; on 3 index: sync the index with the notes on disk"
-    drawn = texts([status.status(world.view(), replace(activity, said=said), 50)])
-    assert drawn.rstrip() == " ● F5 does nothing here; on 3 index: sync … ! all", "the subject first"
+    drawn = texts([status.status(world.view(), replace(activity, said=said), 55)])
+    assert drawn.rstrip() == " ● F5 does nothing here; on 3 index: sync … ! show all", "the subject first"
     assert f" i {said}" in texts(status.messages(world.view(), replace(activity, said=said), 99))
 
 
@@ -345,12 +345,12 @@ def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
     clauses = ["1 result", "#1: vector .403", "36 are below min score .35"]
     assert [texts(above._sentence(clauses, "", cells, 2)).strip() for cells in (80, 45)] == [
         "; ".join(clauses),
-        "1 result; #1: vector .403 · ! show all",
+        "1 result; #1: vector .403 … ! show all",
     ]
     assert len(above._sentence(clauses, "", 30, 2)) == 2
-    assert texts(above._sentence(clauses, "", 28, 1)).strip() == "1 result · ! show all"
+    assert texts(above._sentence(clauses, "", 28, 1)).strip() == "1 result … ! show all"
     cut = [*clauses[:1], "5 truncated to 700 characters, 1 loses its best line"]
-    said = "1 result; 5 truncated to 700 characters · ! show all"
+    said = "1 result; 5 truncated to 700 characters … ! show all"
     assert texts(above._sentence(cut, "", 55, 1)).strip() == said, "at a comma too"
     long = [
         "1 result",
@@ -358,7 +358,7 @@ def test_the_sentence_leaves_out_whole_clauses_to_take_one_line() -> None:
         "33 are below min score .35",
         "#1: vector .4",
     ]
-    said = "1 result; 33 are below min score .35 · ! show all"
+    said = "1 result; 33 are below min score .35 … ! show all"
     assert texts(above._sentence(long, "", 60, 1)).strip() == said, "one that does not fit hides no other"
     assert "36 are below" in texts(above._sentence(clauses, "", 50, above._ALL)), "in full"
 
@@ -368,8 +368,8 @@ def test_an_expected_passage_that_does_not_fit_names_the_key_that_shows_all_of_i
     view = replace(world.view(), expected={passage: ""})
     assert view.trace is not None
     why = fmt.numbers(fate(view.trace, *passage).text)
-    assert why in texts(above.above(view, 120)) and "! all" not in texts(above.above(view, 120))
-    assert texts(above.above(view, 60)).splitlines()[-1].rstrip().endswith("… ! all")
+    assert why in texts(above.above(view, 120)) and "! show all" not in texts(above.above(view, 120))
+    assert texts(above.above(view, 60)).splitlines()[-1].rstrip().endswith("… ! show all")
     assert why in " ".join(texts(above.in_full(view, 60)).split())
 
 
@@ -384,7 +384,7 @@ def test_the_sign_is_the_state_whatever_was_said_last() -> None:
     failed = status.status(state.failed(sound, "the search failed"), said, 100)
     assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad")
     found = status.status(sound, replace(said, errors=1), 100)
-    assert texts([found]).startswith(" · wrote x.json"), "errors of the doctor are at the right"
+    assert texts([found]).startswith(" ! wrote x.json"), "errors of the doctor are at the right"
     failed = status.status(sound, replace(said, said=spans.Failed(said.said)), 100)
     assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad"), "a sync that failed"
 
@@ -426,7 +426,7 @@ def test_a_lesson_that_does_not_fit_ends_with_an_ellipsis() -> None:
             assert len(drawn) <= 4 and all(spans.width(line) <= cells for line in drawn)
             assert not re.search(r"\b0\.\d", texts(drawn[1:])), "numbers as on all screens"
             whole = " ".join(texts(drawn[1:]).split()) == fmt.numbers(" ".join(lesson.lesson.split()))
-            assert whole != texts(drawn).endswith(("… ! all", " · ! show all"))
+            assert whole != texts(drawn).endswith("… ! show all")
             assert len(drawn) <= 3 or cells < 78, "two lines of text"
             cut += not whole
     assert cut
@@ -498,7 +498,9 @@ def test_a_failure_that_the_last_sync_has_met_is_said_once() -> None:
     )
     view, activity = world.view(notes=notes), Activity(trouble=trouble)
     first, second = texts(status.soundness(view, activity, 60)).splitlines()
-    assert first.startswith(" ! The index was not rebuilt: ollama") and first.rstrip().endswith("… ! all")
+    assert first.startswith(" ! The index was not rebuilt: ollama") and first.rstrip().endswith(
+        "… ! show all"
+    )
     assert second.startswith(" ! Something else is wrong.")
     assert trouble in texts(status.messages(view, activity, 999))
 
@@ -507,11 +509,9 @@ def test_a_text_without_room_ends_with_a_whole_sentence_or_clause() -> None:
     damaged = spans.line(
         " ! The index is damaged. F repairs it. No note is touched. File: /long/path/index.sqlite"
     )
-    assert (
-        spans.text_of(spans.cut(damaged, 74))
-        == " ! The index is damaged. F repairs it. No note is touched. · ! show all"
-    )
-    assert spans.text_of(spans.cut(damaged, 69)).endswith(" is touched. … ! all"), "less room"
+    said = " ! The index is damaged. F repairs it."
+    assert spans.text_of(spans.cut(damaged, 74)) == f"{said} No note is touched. … ! show all"
+    assert spans.text_of(spans.cut(damaged, 69)) == f"{said} … ! show all", "less room"
     late = spans.line(" ! Done. What follows is most of the text, and stays as far as there is room for it")
     assert spans.text_of(spans.cut(late, 60)).startswith(" ! Done. What follows is most of the text")
     hint = spans.line(" w says why a chunk is not returned, and what would return it.")

@@ -192,7 +192,7 @@ def test_an_excerpt_marks_the_lines_of_the_chunk_that_the_agent_does_not_get() -
     made = preview.excerpt(Excerpt("memory/note-0.md", text, 10, 12, 40, True), view, row, marker, 80)
     assert [spans.text_of(line)[4:6] for line in made[:3]] == ["▸┃", " ┊", " ┊"], "the second one is cut"
     assert spans.text_of(made[-1]).endswith("chunk ┃10–12")
-    assert preview.titled("note", made, note=True) == "note · ┃ sent · ┊ not sent"
+    assert preview.titled("note", made, note=True) == "note · ┃ sent, ┊ not sent"
     assert preview.titled("note", made[1:3], note=True) == "note · ┊ not sent"
     assert preview.titled("note", made[3:4], note=True) == "note"
     assert preview.titled("snippet · truncated", made[1:3]) == "snippet · ┊ not sent", "one word for it"

@@ -102,7 +102,9 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         assert any("static" in row and "primary" in row and "● active" in row for row in rows)
         assert any("BM25" in row and "● active" in row for row in rows)
         assert len(rows) == 3 and rows[2].split("·")[1].strip() == "not selected", "the pane says why"
-        assert [row.split()[-1] for row in rows[:2]] == ["local", "local"]
+        titles = screen.chain.painted(-1).text.split()
+        assert titles == ["provider", "role", "state", "data", "vectors"], "as in one column"
+        assert [row.split()[-1] for row in rows[:2]] == ["100%", "local"]
         assert screen.selected[0].name == "static"
         drawn = screen.link_pane.text
         assert "data      stays on this machine" in drawn and "102 of 102 chunks" in drawn and "free" in drawn
@@ -110,9 +112,7 @@ async def test_the_chain_says_who_serves_the_pane_says_all_and_help_is_there(tmp
         first = next(at for at, row in enumerate(returned) if row.startswith("returned"))
         assert "#1" in returned[first] and "heron" in returned[first + 1], "its best line is below it"
         assert "took" in screen.last.text and "BM25" in screen.last.text
-        assert "fallback BM25 only (no other provider is set) not used in the recorded events" in " ".join(
-            drawn.split()
-        )
+        assert "fallback BM25 only (no other provider is set) no use recorded" in " ".join(drawn.split())
         assert "102 embeddings" in screen.query_one("#cache").text  # type: ignore[attr-defined]
         assert "vectors of static-minilm-256-int8 and BM25" in " ".join(screen.last.text.split())
         await press(pilot, "G")
@@ -280,13 +280,13 @@ async def test_narrow_screens_show_the_list_with_the_focus(tmp_path: Path) -> No
         await press(pilot, "tab")
         assert screen.faults.has_focus and screen.faults.region and screen.last.region
         assert not screen.chain.region
-        assert frame(screen.faults).rstrip().endswith(" · static ● active · BM25 ● active"), "what answers"
+        assert frame(screen.faults).rstrip().endswith(" · in use: static, BM25"), "what answers"
         await press(pilot, "space")
-        assert frame(screen.faults).rstrip().endswith("of 12 · BM25 ● active"), "with the fault"
+        assert frame(screen.faults).rstrip().endswith("of 12 · in use: BM25"), "with the fault"
         await press(pilot, "space")
         await pilot.resize_terminal(*LARGE)
         await settled(pilot)
-        assert "active" not in frame(screen.faults) and "● active" in screen.chain.text, "beside it"
+        assert "in use" not in frame(screen.faults) and "● active" in screen.chain.text, "beside it"
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
         await press(pilot, "G")

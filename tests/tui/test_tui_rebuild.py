@@ -60,7 +60,7 @@ async def test_the_key_of_repairs_rebuilds_an_index_that_the_checks_found_damage
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
         assert app.screen._box.border_title == "repair the index"  # type: ignore[attr-defined]
         plan = " ".join(app.screen.query_one("Pane").text.split())  # type: ignore[attr-defined]
-        assert "is kept beside it; you can delete it. The last 2 are kept." in plan
+        assert "is kept beside it; you can delete it. At most 2 such files are kept." in plan
         await press(pilot, "enter")
         await until(pilot, lambda: index.with_name("main.sqlite.damaged").exists())
         await until(pilot, lambda: app.search.activity.damage is None)

@@ -167,7 +167,7 @@ async def test_a_knob_without_effect_is_named_before_it_is_written(tmp_path: Pat
     async with running(tmp_path, initial_query="router") as (pilot, screen):
         screen.tune(screen.search.view.knobs.set({"half_life_days": 10}))
         await press(pilot, "A")
-        assert "half life days has no effect now: it needs decay on." in asked(pilot).replace("\n", " ")
+        assert "half-life in days has no effect now: it needs decay on." in asked(pilot).replace("\n", " ")
 
 
 async def test_a_configuration_that_cannot_be_written_is_said(tmp_path: Path) -> None:
@@ -412,7 +412,7 @@ async def test_what_starting_over_takes_away_comes_back_and_can_be_continued(tmp
         screen.tune(screen.search.view.knobs.set({"min_score": 0.1}))
         await press(pilot, "b", "t", "0")
         said = screen.search.activity.said
-        assert said.startswith("started over (esc z undoes it): no query; ")
+        assert said.startswith("started over (esc then z undoes it): no query; ")
         assert "From what you left" in screen.hits.text and "▌ Continue: router  " in screen.hits.text
         assert "1 changed knob · pinned baseline" in screen.hits.text
         await press(pilot, "escape", "z")

@@ -94,10 +94,12 @@ async def test_the_frame_of_a_list_says_which_of_its_rows_are_in_sight(tmp_path:
 
 async def test_the_demo_from_the_missed_flush_to_the_file(tmp_path: Path) -> None:
     async with opened(demo(tmp_path)) as (pilot, screen):
-        assert "sessions · 6" in str(screen.sessions.border_title) and "✗ 1 missed flush" in shown(
-            screen, "#facts"
-        )
-        assert "! 1 skipped" in shown(screen, "#facts")
+        assert "sessions · 6" in str(screen.sessions.border_title)
+        counts = "✗ 1 missed flush (compacted without one) · ! 1 skipped flush (did not run)"
+        assert shown(screen, "#facts").strip() == counts
+        narrow, slim = (text_of(facts(screen.presenter.state, (), cells)[0]) for cells in (80, 60))
+        assert narrow.strip() == counts, "both are explained, in one column too"
+        assert slim.strip() == "✗ 1 missed flush · ! 1 skipped flush"
         texts = screen.events.text
         for part in (
             "● flush      main            …/2026-03-30.md, +3 lines",
@@ -221,7 +223,7 @@ async def test_a_mark_is_under_each_fall_of_the_curve(tmp_path: Path) -> None:
         titles = "session first – last tokens peak missed"
         rows = [" ".join(row.split()) for row in screen.sessions.text.split("\n")]
         assert screen.sessions.painted(-1).text.split() == titles.split() and rows[0] == "all sessions"
-        assert shown(screen, "#status").strip() == "event 3 of 19"
+        assert shown(screen, "#status").strip() == "● event 3 of 19"
         assert "above the flush threshold" in str(screen.sessions.border_subtitle)
         assert rows[1].startswith("main 03-25 – 03-31 ") and rows[2].startswith("cron:morning-status 03-30 ")
         assert not set("▇█") & set(screen.sessions.text), "the bars of neighbouring rows do not touch"
@@ -250,10 +252,7 @@ async def test_without_sessions_a_sentence_says_so(tmp_path: Path) -> None:
     async with opened(of_talks(tmp_path, [])) as (pilot, screen):
         assert "missed flushes: not known" in shown(screen, "#facts")
         assert screen.days.head is not None
-        assert (
-            text_of(screen.days.head(60)).strip()
-            == "No write is recorded (in sessions, git or our own edits)."
-        )
+        assert text_of(screen.days.head(60)).strip() == "No write is recorded (sessions, git, openclaw-mem)."
         state, long = screen.presenter.state, f"there are no transcripts: {'a/folder/' * 12} does not exist"
         assert state.whole is not None
         noted = replace(state, whole=replace(state.whole, notes=(long,)))

@@ -174,14 +174,14 @@ async def test_a_message_that_is_cut_says_so_and_a_key_opens_it(tmp_path: Path) 
         kind.error = error  # type: ignore[attr-defined]
         await press(pilot, "i", *" gull")
         notes = lab(app).notes
-        assert notes.text.rstrip().endswith("… esc ! all"), (
+        assert notes.text.rstrip().endswith("… esc then ! show all"), (
             "not silently, with the keys that work while typing"
         )
         assert len(notes.text.splitlines()) == notes.region.height
         for keys in (("escape", "exclamation_mark"), ("escape", "3", "exclamation_mark")):
             await press(pilot, *keys)
             assert isinstance(app.screen, TextScreen)
-            assert not notes.text or notes.text.rstrip().endswith("… ! all")
+            assert not notes.text or notes.text.rstrip().endswith("… ! show all")
             opened = "".join(app.screen.query_one(HelpText).text.split())
             assert "✗conscreen3:" in opened
             assert f"{path}/main.sqlitecannotbeused.conscreen3nameswhy." in opened
@@ -196,7 +196,7 @@ async def test_why_the_index_cannot_be_opened_is_said_in_full_in_place_of_the_re
     async with app.run_test(size=SMALL) as pilot:
         await settled(pilot)
         said = "".join(lab(app).hits.text.split())
-        assert f"{path}/main.sqlitecannotbeused." in said and said.endswith("escrtriesagain.")
+        assert f"{path}/main.sqlitecannotbeused." in said and said.endswith("escthenrtriesagain.")
         assert not lab(app).notes.text, "nor is it said twice"
         await press(pilot, "escape", "exclamation_mark")
         assert f"{path}/main.sqlitecannotbeused." in "".join(app.screen.query_one(HelpText).text.split())

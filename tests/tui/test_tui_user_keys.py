@@ -122,12 +122,12 @@ def test_what_repairs_a_damaged_index_is_said_with_the_keys_of_the_user() -> Non
     assert text_of(status.doing(failed, 0)).endswith(" f8 repairs")
     assert in_full(DAMAGED) == "the index is damaged: f8 repairs it"
     with bindings.typing(True):
-        assert in_full(DAMAGED) == "the index is damaged: esc f8 repairs it"
+        assert in_full(DAMAGED) == "the index is damaged: esc then f8 repairs it"
         assert (
             fmt.message("The index is damaged: `openclaw-mem index --force`.")
-            == "The index is damaged: esc f8."
+            == "The index is damaged: esc then f8."
         )
-        assert fmt.message("Run `openclaw-mem index`.").startswith("Press esc f3 ")
+        assert fmt.message("Run `openclaw-mem index`.").startswith("Press esc then f3 ")
     assert in_full("another message") == "another message"
 
 

@@ -149,7 +149,9 @@ async def test_a_change_in_a_lesson_is_compared_with_the_run_before_it(tmp_path:
             "the run before a change is the baseline as long as the change is there"
         )
         await press(pilot, "z")
-        assert "now: half life days 135" in search.lesson.text, "which run is shown; the key is at the bottom"
+        assert "now: half-life in days 135" in search.lesson.text, (
+            "which run is shown; the key is at the bottom"
+        )
 
 
 async def test_a_returned_row_needs_no_change(tmp_path: Path) -> None:
@@ -420,7 +422,7 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
         ("candidate_limit", 5, "candidate limit: none → 5"),
         ("list_rows", 10, "list rows: auto → 10"),
         ("min_score", 0.0, "min score: .35 → .00"),
-        ("half_life_days", 335.0, "half life days: 30 → 335"),
+        ("half_life_days", 335.0, "half-life in days: 30 → 335"),
         ("decay", True, "decay: off → on"),
     ):
         assert setting(Change({name: value}, 1), knobs) == says
@@ -436,19 +438,20 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
     weak = change_lines(knobs, Change({"decay": True}, 3, weak=True), 120, False)
     assert [span.role for span in weak[0] if span.text == "rank 3"] == ["warn"]
     rows = change_lines(knobs, Change({"decay": True}, 3, gained=("a.md:1",)), 80, False)
-    assert text_of(rows[1]) == "    adds 1 other result", "below"
+    assert text_of(rows[0]).endswith("rank 3  adds 1 other result"), "in one line, where it has room"
     lost = Change({"decay": True}, 3, lost=("a.md:1", "b.md:5", "c.md:9"))
     *_, last = (text_of(row) for row in change_lines(knobs, lost, 140, False))
     assert last.rstrip().endswith(" · removes: a.md:1, b.md:5 and 1 more"), "also where it is not selected"
     assert "a.md" not in "".join(text_of(row) for row in change_lines(knobs, lost, 60, False)), "no room"
     assert " removes: a.md:1" in text_of(change_lines(knobs, lost, 60, True)[-1])
     off = change_lines(Knobs().set({"decay": True}), Change({"decay": False}, 1), 120, True)
-    assert text_of(off[1]) == "▌   decay: when on: older dated notes count less", "not what the change does"
+    assert text_of(off[1]) == "▌   decay: when on, older dated notes count less", "not what the change does"
     long = Change({"lexical_form": "and", "max_results": 12, "decay": True}, 1)
     name, rank, *below = (text_of(row) for row in change_lines(knobs, long, 78, True))
+    assert rank.endswith("rank 1  no other result comes or goes"), "also below a long setting"
     assert "rank" not in name and rank.index("rank 1") == text_of(rows[0]).index("rank 3"), "in its column"
     assert " ".join(" ".join(below).replace("▌", "").split()) == (
-        "no other result comes or goes lexical form: which searched words must match: every one; "
+        "lexical form: which searched words must match: every one; "
         "max results: how many results the agent gets; decay: older dated notes count less"
     )
 
@@ -512,15 +515,16 @@ async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) ->
         assert search.answer.text.startswith(" 2 results")
 
 
-async def test_a_low_screen_leaves_the_line_of_the_sentence_to_the_hits_of_a_lesson(tmp_path: Path) -> None:
+async def test_a_low_screen_has_a_line_of_a_lesson_and_one_of_its_answer(tmp_path: Path) -> None:
     async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, search):
         assert len(search.answer.drawn) == 1 and "…" not in search.answer.text
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
-        assert not search.answer.drawn and search.hits.region.y == 5, "tabs, query, three lines of the lesson"
+        assert len(search.lesson.drawn) == 2 and len(search.answer.drawn) == 1
+        assert search.hits.region.y == 5, "tabs, query, two lines of the lesson, the answer"
         await press(pilot, "full_stop", "w", "w")  # opens and closes
-        assert pilot.app.screen is search and search.answer.text.startswith(" expected")
-        assert len(search.answer.drawn) == 1
+        assert pilot.app.screen is search and "\n expected" in search.answer.text
+        assert len(search.answer.drawn) == 2
         await pilot.resize_terminal(80, 30)
         await settled(pilot)
         assert len(search.answer.drawn) > 1

@@ -164,7 +164,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action("examine", "c", "run checks", "index", "check", 5),
         Action("examine_deep", "C", _DEEP, "index", "deep check", 14, run="examine(True)"),
         Action("verify", "V", _VERIFY, "index", "verify", 11, run="sync_index(True)"),
-        Action("prune", "P", _PRUNE, "index", "drop deleted", 7),
+        Action("prune", "P", _PRUNE, "index", "remove deleted", 7),
         Action("order", "v", "sort files by state, path, size, chunks, time", "index"),
         Action("close_chunks", "enter", "back to the list", "chunks", run="leave", twin="chunks"),
     ),
@@ -246,7 +246,7 @@ def reach(name: str, screen: str = "") -> str:
     line that is typed in, those to press one after the other."""
     way = [key(f"show_{screen}")] if screen and _by_id[name].where != "everywhere" else []
     if _typing:
-        return " ".join(("esc", *way, key(name)))
+        return " then ".join(("esc", *way, key(name)))
     return " on screen ".join((key(name), *way))
 
 

@@ -208,7 +208,7 @@ def _files(settings: Settings) -> Iterator[str]:
     files = [
         ("index", visible(settings.index_name)),
         (
-            "our file",
+            "config.toml",
             visible(str(settings.own_file)) + ("" if is_there(settings.own_file) else " (none yet)"),
         ),
         ("OpenClaw's file", visible(str(openclaw.config_file or "none found"))),

@@ -72,7 +72,7 @@ def run(arguments: Namespace) -> int:
     lines = [f"written: {edit.summary()}" for edit in candidate.edits] if written else ["nothing written"]
     if written:
         ids = " and ".join(f"`openclaw-mem undo {done.id}`" for done in reversed(written))
-        lines.append(f"{advice(ids)} {'takes' if len(written) == 1 else 'take'} it back.")
+        lines.append(f"{advice(ids)} {'undoes' if len(written) == 1 else 'undo'} it.")
     data = candidate.to_dict() | {
         "effect": effect.to_dict() if effect else None,
         "written": [item.to_dict() for item in written],

@@ -119,7 +119,7 @@ def demo_settings(workspace: Path, data_dir: Path) -> Settings:
         folders=UserFolders(data_dir, target),
     )
     # The user gave no flag: the screens must not say so.
-    return replace(settings, origins={**settings.origins, "provider.name": Origin("flag", "the demo")})
+    return replace(settings, origins={**settings.origins, "provider.name": Origin("flag", "set by the demo")})
 
 
 def _run_lessons(

@@ -158,7 +158,7 @@ def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Ite
     elif fixed := len({*report.fixable, *report.synced}):
         again = report.synced or any(finding.replaces for finding in report.fixable)
         embeds = ", and may embed text again" if again else ""
-        total += f" `openclaw-mem doctor --fix` repairs {fixed:,} of them{embeds}."
+        total += f" `openclaw-mem doctor --fix` repairs {counted(fixed, 'finding')}{embeds}."
     yield ""
     for line in total.split("\n"):
         yield from hanging(advice(line), 2)

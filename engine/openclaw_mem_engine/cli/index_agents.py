@@ -95,7 +95,7 @@ def _named(arguments: Namespace) -> Iterator[_Agent]:
     try:
         lines = Path(arguments.agents).expanduser().read_text("utf-8").splitlines()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UsageError(
             f"--agents {arguments.agents} cannot be read ({reason}): name a file with an agent's id on each "
             "line, and its workspace after it if no configuration has it, or `all`."

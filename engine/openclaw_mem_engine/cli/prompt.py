@@ -128,7 +128,7 @@ def _lines(prompt: MemoryPrompt, whole: WholeMemory, searched: _Searched | None)
         ("all notes", whole.tokens),
     ):
         if tokens > both:
-            share = f"{100 * (1 - both / tokens):.0f} % fewer tokens"
+            share = f"{100 * (1 - both / tokens):.0f}% fewer tokens"
             yield f"Reading {what} instead: {tokens:,} tokens. Search and get need {share}."
         else:
             yield f"Reading {what} instead: {tokens:,} tokens, so the search saves nothing."

@@ -124,7 +124,7 @@ class ProviderResolver:
         self.chosen.note(
             "provider-unsupported",
             f"{where} is {shown(text)}, a provider that openclaw-mem does not support: {what}. Supported are "
-            f"{', '.join(PROVIDER_NAMES[1:])}: name one with --provider or in our config.toml.",
+            f"{', '.join(PROVIDER_NAMES[1:])}: name one with --provider or in config.toml.",
         )
         return instead
 
@@ -213,7 +213,7 @@ class ProviderResolver:
             return
         entry = merged(layers).get("provider.model")
         if entry is not None and str(entry.value).strip():
-            instead = "name its file in provider.local_model_path." if name == "local" else "it has but one."
+            instead = "name its file in provider.local_model_path." if name == "local" else "it has only one."
             text = f"{entry.origin.where} is not used by provider {name}: {instead}"
             self.chosen.note("model-unused", text)
 

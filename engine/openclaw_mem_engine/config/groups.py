@@ -49,7 +49,7 @@ PLUGIN_KEYS = {
 }
 PLUGIN_ELSEWHERE = {
     "embedding": "vectors are those of `provider`",
-    "dbPath": "memories are in our data folder",
+    "dbPath": "memories are in the data folder",
 }
 
 RerankProvider = Literal["none", "local", "http", "openai"]

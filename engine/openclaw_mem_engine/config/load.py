@@ -118,7 +118,7 @@ def load_settings(
         text = (
             f"{chosen.origins['enabled'].where} switches memory search off for the agent: its tools refuse."
         )
-        chosen.note("memory-off", f"{text} Commands work all the same.")
+        chosen.note("memory-off", f"{text} Commands still work.")
     local = local_model(chosen, (state_dir, folder))
     if agent_origin != DEFAULT_ORIGIN and openclaw.agent(agent_id) is None:
         from openclaw_mem_engine.config.agents import note_agent
@@ -206,7 +206,7 @@ def local_model(chosen: Chosen, foreign: Sequence[Path]) -> ProviderSettings:
     key = "provider.local_model_cache_dir"
     folder = chosen.path(key)
     if refusing := next((taken for taken in foreign if folder and lies_in(folder, taken)), None):
-        text = f"is in {refusing}, where openclaw-mem writes nothing: models are kept in our data folder."
+        text = f"is in {refusing}, where openclaw-mem writes nothing: models are kept in the data folder."
         chosen.note("model-folder-refused", f"{chosen.origins[key].where} {text}")
         chosen.origins[key] = DEFAULT_ORIGIN
         folder = None

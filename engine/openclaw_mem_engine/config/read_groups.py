@@ -44,7 +44,7 @@ _TEXT = Rule("text")
 _NAME = r"[^\s\x00-\x1f][^\x00-\x1f]{0,199}"
 _MATCH = ("channel", "chatType", "keyPrefix", "rawKeyPrefix")
 #: Keys of OpenClaw's for which there is nothing here: another program between it and QMD, and the folder of
-#: exported conversations, which are kept in our data folder.
+#: exported conversations, which are kept in the data folder.
 _NOT_USED = ("mcporter", "sessions.exportDir")
 
 

@@ -158,7 +158,7 @@ def find_openclaw(config: Path | None, environ: Mapping[str, str], home: Path, c
     if config is not None:
         path = absolute(str(config), cwd, home)
         if path.suffix.lower() == ".toml":
-            ours = f"Name our own settings file in {CONFIG_VARIABLE}."
+            ours = f"Name the config.toml of openclaw-mem in {CONFIG_VARIABLE}."
             raise ConfigError(f"{path} is TOML, but --config names an OpenClaw configuration (JSON5). {ours}")
         if not is_there(path):
             raise ConfigError(f"{path} does not exist. Give --config the path of an openclaw.json.")

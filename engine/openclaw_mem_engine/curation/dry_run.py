@@ -74,7 +74,7 @@ class Effect:
     def sentence(self) -> str:
         """The effect in one sentence."""
         if not self.queries:
-            return "not measured: no recorded searches"
+            return "not measured, because no searches are recorded"
         count = f"{self.queries} quer{'y' if self.queries == 1 else 'ies'}"
         parts = [f"{len(self.moved)} of {count} with other results"]
         if not self.moved:

@@ -271,7 +271,7 @@ def _check_fingerprint(run: Examination, out: Outcome) -> None:
         return
     known, wanted = run.snap.fingerprint(), fingerprint_of(run.settings, run.embedders.primary)
     if known is None:
-        out.detail = "the index was never begun"
+        out.detail = "the index was never built"
         return
     out.detail = known.space.label or "no provider"
     if needs_rebuild(known, wanted):

@@ -29,7 +29,7 @@ from openclaw_mem_engine.ranking.unshown import (
     total,
     unshown_by_file,
 )
-from openclaw_mem_engine.sanitize import capital, counted, counted_are, counted_have
+from openclaw_mem_engine.sanitize import capital, counted, counted_are
 from openclaw_mem_engine.stores.base import FileState, StoredChunk
 from openclaw_mem_engine.stores.findings import Outcome, Severity
 from openclaw_mem_engine.stores.sqlite.snapshot import Snapshot
@@ -146,7 +146,9 @@ def check_hashes(disk: Disk, out: Outcome) -> None:
             stale.append(file.path)
     out.detail = f"{counted(looked_at, 'file')} read and compared with the recorded hash"
     if stale:
-        text = f"{counted_have(len(stale), 'file')} another text than the index. Size and time are the same, "
+        text = (
+            f"The text of {counted(len(stale), 'file')} differs from the index. Size and time are the same, "
+        )
         text += "so only a sync that reads every file notices."
         out.add("stale-hash", "error", text, stale, VERIFY)
 
@@ -174,7 +176,7 @@ def check_notes(disk: Disk, out: Outcome, max_input_bytes: int | None) -> None:
                 wrong.append(f"the index {what} {chunk.path}:{chunk.start_line}-{chunk.end_line}")
     out.detail = f"{counted(chunks, 'chunk')} of {counted(len(disk.present), 'file')} made again and compared"
     if wrong:
-        text = f"{counted_are(len(wrong), 'chunk')} other than what the notes give."
+        text = f"The index differs from the notes in {counted(len(wrong), 'chunk')}."
         out.add("differs-from-notes", "error", text, wrong, REBUILD)
 
 
@@ -187,7 +189,7 @@ def check_snippets(settings: Settings, snap: Examined, out: Outcome) -> dict[str
     files = unshown_by_file(snap.passages(), knobs)
     kept = snap.counts_kept(form_of(knobs))
     if wrong := [path for path, *counts in kept if path in files and (*counts,) != astuple(files[path])]:
-        text = f"The index has kept wrong counts of what no search can show of {counted(len(wrong), 'file')}."
+        text = f"The index has wrong counts of unshown text for {counted(len(wrong), 'file')}."
         out.add("unshown-differs", "warning", text, wrong, FIX)
     whole = total(files.values())
     out.detail = f"{percent(whole.share)} of the text can never be sent (snippet={knobs.snippet})"
@@ -229,7 +231,7 @@ def check_by_products(settings: Settings, snap: Snapshot, out: Outcome) -> None:
 
     def share(paths: set[str]) -> str:
         number = sum(chunks[path] for path in paths)
-        return f"({number:,} of {counted(total, 'chunk')}, {100 * number / max(1, total):.0f} %)"
+        return f"({number:,} of {counted(total, 'chunk')}, {100 * number / max(1, total):.0f}%)"
 
     if machine:
         files = counted_are(len(machine), "file")

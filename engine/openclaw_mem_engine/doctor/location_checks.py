@@ -187,7 +187,9 @@ def check_permissions(settings: Settings, out: Outcome) -> None:
     open_ones = list(too_open(settings))
     out.detail = f"{counted(len(_ours(settings)), 'file and folder', 'files and folders')} checked"
     if open_ones:
-        number = counted_are(len(open_ones), "file or folder of ours", "files or folders of ours")
+        number = counted_are(
+            len(open_ones), "file or folder of openclaw-mem", "files or folders of openclaw-mem"
+        )
         text = f"{number} accessible to other users of this machine."
         some = (f"{path} ({stat.filemode(mode)})" for path, mode in open_ones)
         out.add("permissions", "warning", text, some, FIX)

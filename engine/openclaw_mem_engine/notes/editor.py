@@ -180,7 +180,7 @@ class NoteEditor:
 
     def _undoing(self, number: int | None) -> NoteEdit:
         edit = self._edit(number)
-        now, reason = self.read(edit.path), f"undo of change {edit.id}: {edit.reason}"[:200]
+        now, reason = self.read(edit.path), f"undo of change {edit.id} ({edit.reason[:160]})"
         before, digest, after = self.before(edit.id), self._meta(edit.id)["after"], None
         if _digest(now) == digest:
             return NoteEdit(edit.path, now, before, reason, edit.id)

@@ -1,4 +1,4 @@
-"""The store of single memories: each is a small Markdown file in our data folder, indexed as any workspace.
+"""The store of single memories: each is a small Markdown file in the data folder, indexed as any workspace.
 
 ``<data folder>/memories/<agent>/memory/<category>/<importance>/<id>.md`` holds the text and nothing else; the
 time of the file is that of the memory. The index beside it is derived and opened for a search or a change

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 FAULTS: Mapping[str, str] = {
     "embeddings-401": "the provider refuses the API key",
     "embeddings-429": "the provider's rate limit is reached",
-    "embeddings-timeout": "the provider times out (without waiting)",
+    "embeddings-timeout": "the provider times out at once",
     "embeddings-garbage": "the provider's response is not JSON",
     "zero-vector": "every embedding is a vector of zeros",
-    "wrong-dimension": "vectors of a different size than indexed",
+    "wrong-dimension": "vectors have the wrong dimension",
     "no-sqlite-vec": "SQLite's vector extension is missing",
     "no-fts5": "SQLite's full-text search is missing",
     "qmd-missing": "the external qmd is not installed",
-    "qmd-timeout": "the external qmd hangs until its timeout",
-    "qmd-json": "the external qmd's response is not JSON",
-    "qmd-exit": "the external qmd ends with exit code 1",
+    "qmd-timeout": "the external qmd times out",
+    "qmd-json": "the external qmd does not print JSON",
+    "qmd-exit": "the external qmd fails, exit code 1",
 }
 STORE_FAULTS = frozenset({"no-sqlite-vec", "no-fts5"})
 #: They put a program that fails so in the place of ``memory.qmd.command``, configured or not.

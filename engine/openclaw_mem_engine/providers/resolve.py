@@ -219,7 +219,7 @@ def _choice(settings: Settings, role: Role, spec: EmbedderSpec) -> Choice:
 
 def _named(settings: Settings) -> str:
     origin, chosen = settings.origins.get("provider.name", DEFAULT_ORIGIN), settings.provider.chosen
-    return f"provider = {chosen}" + (f" ({origin.where})" if origin != DEFAULT_ORIGIN else "")
+    return f"provider.name = {chosen}" + (f" ({origin.where})" if origin != DEFAULT_ORIGIN else "")
 
 
 def _state(settings: Settings, spec: EmbedderSpec) -> str:
@@ -227,7 +227,7 @@ def _state(settings: Settings, spec: EmbedderSpec) -> str:
     if spec.provider == "none":
         return "BM25 only"
     if spec.provider == "static":
-        return "built in, English"
+        return "built-in model, English only"
     if spec.provider != "local":
         return _key_state(settings, spec.provider)
     if not spec.model:
@@ -263,7 +263,7 @@ def _key(settings: Settings, name: str) -> str:
 def _why_not(settings: Settings, name: str) -> str:
     provider = settings.provider
     if provider.provider != "auto":
-        return f"provider = {provider.chosen}"
+        return f"provider.name = {provider.chosen}"
     if name == "none":
         return "not configured"
     if name == "ollama":

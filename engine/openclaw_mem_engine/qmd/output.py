@@ -64,8 +64,8 @@ def _wrong(row: object) -> str:
         return ""
     score, snippet = row.get("score", 0), row.get("snippet")
     if isinstance(score, bool) or not isinstance(score, (int, float)) or not abs(score) <= _MOST:
-        return "a score is no finite number"
-    return "" if snippet is None or isinstance(snippet, str) else "a snippet is no text"
+        return "a score is not a finite number"
+    return "" if snippet is None or isinstance(snippet, str) else "a snippet is not a text"
 
 
 def _first_list(text: str) -> object:

@@ -52,11 +52,10 @@ def decide(scope: Scope, session_key: str | None) -> Decision:
     rule = next((rule for rule in scope.rules if _matches(rule, session)), None)
     what = f"channel {session.channel or 'unknown'}, chat type {session.chat_type or 'unknown'}"
     if rule is None:
-        matching = "no rule of memory.qmd.scope matches" if scope.rules else "memory.qmd.scope has no rule"
-        return Decision(
-            scope.default == "allow", session, f"{what}: {matching}, its default is {scope.default}"
-        )
-    return Decision(rule.action == "allow", session, f"{what}: memory.qmd.scope has the rule {rule}")
+        why = f"no rule of memory.qmd.scope matches {what}; the default is {scope.default}"
+        return Decision(scope.default == "allow", session, why)
+    why = f"the rule “{rule}” of memory.qmd.scope matches {what}"
+    return Decision(rule.action == "allow", session, why)
 
 
 def _matches(rule: ScopeRule, session: SessionScope) -> bool:

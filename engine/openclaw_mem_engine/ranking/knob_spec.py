@@ -16,7 +16,7 @@ _T = TypeVar("_T", bound=KnobValue)
 #: Key of the :class:`KnobSpec` in the metadata of a field of ``Knobs``.
 SPEC = "knob"
 
-_ACRONYMS = {word.lower(): word for word in ("BM25", "MMR", "RRF")}
+_WRITTEN = {word.lower(): word for word in ("BM25", "MMR", "RRF")} | {"half_life_days": "half-life in days"}
 _SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
 
 
@@ -61,7 +61,7 @@ class KnobSpec:
     def says(self, value: KnobValue) -> str:
         """What the knob does, and what a choice of it means; of a switch that is off, what it would do."""
         if self.kind == "switch" and not value:
-            return f"when on: {self.help}"
+            return f"when on, {self.help}"
         return f"{self.help}: {self.means[self.choices.index(str(value))]}" if self.means else self.help
 
     def meaning(self, value: KnobValue) -> str:
@@ -101,7 +101,7 @@ class KnobSpec:
 
 def knob_words(name: str) -> str:
     """The name of a knob as texts write it: ``BM25 weight``."""
-    return " ".join(_ACRONYMS.get(word, word) for word in name.split("_"))
+    return _WRITTEN.get(name) or " ".join(_WRITTEN.get(word, word) for word in name.split("_"))
 
 
 def value_text(value: KnobValue) -> str:

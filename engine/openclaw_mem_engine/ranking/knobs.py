@@ -139,7 +139,7 @@ class Knobs:
     )
     common_words: Literal["skip", "all"] = knob(
         "skip",
-        "words that over 30 % of the chunks hold, from 20,000 chunks on",
+        "words that over 30% of the chunks hold, from 20,000 chunks on",
         means=("not searched", "searched"),
         needs=("lexical_form=or",),
         free=False,

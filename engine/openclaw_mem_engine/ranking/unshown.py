@@ -56,7 +56,7 @@ class Unshown:
 
     @property
     def text(self) -> str:
-        """``38 % of the text can never appear in a search result, 41 % of the lines never in full``"""
+        """``38% of the text can never appear in a search result, 41% of the lines never in full``"""
         return f"{never_shown(self.share, 'the text')}, {percent(self.line_share)} of the lines never in full"
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,15 +69,15 @@ def cause(snippet_chars: int) -> str:
 
 
 def never_shown(share: float, of: str) -> str:
-    """``38 % of MEMORY.md can never appear in a search result``"""
+    """``38% of MEMORY.md can never appear in a search result``"""
     return f"{percent(share)} of {of} can never appear in a search result"
 
 
 def percent(share: float) -> str:
-    """``37 %``; a small share is not rounded to nothing, nor a large one to all."""
+    """``37%``; a small share is not rounded to nothing, nor a large one to all."""
     if 0 < share < 0.01:
-        return "under 1 %"
-    return f"{min(99, round(100 * share)) if share < 1 else 100} %"
+        return "under 1%"
+    return f"{min(99, round(100 * share)) if share < 1 else 100}%"
 
 
 def form_of(knobs: Knobs) -> str:

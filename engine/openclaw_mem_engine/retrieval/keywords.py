@@ -68,7 +68,7 @@ def _without_common(store: IndexStore, query: LexicalQuery, notes: list[Note]) -
     kept = store.without_common(query)
     if skipped := [" ".join(term) for term in query.terms if term not in kept.terms]:
         text = (
-            f"Not searched as keywords, because more than {100 * Common.SHARE:.0f} % of the chunks hold "
+            f"Not searched as keywords, because more than {100 * Common.SHARE:.0f}% of the chunks hold "
             f"them: {', '.join(skipped)}. `--set common_words=all` searches them too."
         )
         notes.append(Note("common-words", text, "info"))

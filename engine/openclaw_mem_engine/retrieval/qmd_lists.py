@@ -94,7 +94,7 @@ class ListBuilder:
         first = self.lists[0].rows[:2] if self.lists else ()
         if knobs.strong_signal and is_strong([score_of(row.raw) for row in first], query.intent):
             text = (
-                f"The first full-text hit is clear (score {score_of(first[0].raw):.2f}): nothing is expanded."
+                f"The first keyword match is clear (score {score_of(first[0].raw):.2f}): nothing is expanded."
             )
             self.notes.append(Note("not-expanded", text))
             return ()

@@ -159,7 +159,7 @@ class QmdProcessBackend(Limited):
                 rows = parse_results(output.stdout, output.stderr)
             except InvalidOutput as error:
                 said = one_line((output.stdout or output.stderr).strip())[:_QUOTED_CHARS] or "nothing"
-                text = f"qmd {mode} printed something else than a JSON list of results: {said}"
+                text = f"qmd {mode} printed something other than a JSON list of results: {said}"
                 raise QmdFailed("output", f"{text}. `openclaw-mem doctor` shows its version.") from error
             found += [self._located(row, collections, group) for row in rows]
         return found

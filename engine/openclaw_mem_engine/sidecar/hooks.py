@@ -44,7 +44,7 @@ def _done(argv: Sequence[str], what: str, folder: Path, timeout_s: float, cancel
     code, said = _run(argv, folder, timeout_s, cancel)
     if code == 0:
         return said
-    ended = f"exit code {code}" if code is not None else f"no end within {timeout_s:g} s; it was stopped"
+    ended = f"exit code {code}" if code is not None else f"stopped after {timeout_s:g} s"
     lines = said.strip().splitlines()
     more = f": {lines[-1].strip()}" if lines else ""
     raise IndexUnavailable(

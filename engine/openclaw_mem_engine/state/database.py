@@ -270,7 +270,7 @@ def version_of(connection: apsw.Connection, schema: Schema) -> int:
         text = f"was written by a newer version of this program (schema {version}; this one knows "
         raise Trouble("newer", f"{text}{schema.version}). Update this program, or move that file away")
     if version == 0 and tables:
-        raise Trouble("foreign", "is a database of something else. Move that file away")
+        raise Trouble("foreign", "is a database of another program. Move that file away")
     return int(version)
 
 

@@ -52,7 +52,7 @@ def read_file(path: Path, most: int = -1) -> bytes:
     FIFO would wait for a writer."""
     with open(path, "rb", opener=_without_waiting) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "no regular file", str(path))
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         return file.read(most)
 
 

@@ -25,7 +25,7 @@ MAX_BYTES = 1024 * 1024
 
 
 class WorkbenchState:
-    """The file of one agent and workspace in our data folder. It is made at the first ``write``."""
+    """The file of one agent and workspace in the data folder. It is made at the first ``write``."""
 
     def __init__(self, folder: Path, agent: str, workspace: Path) -> None:
         key = hashlib.sha256(os.fsencode(os.path.realpath(workspace))).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Reads transcripts as far as they are new: what was read before is in a cache in our data folder.
+"""Reads transcripts as far as they are new: what was read before is in a cache in the data folder.
 
 A transcript that only grew is read from where reading ended; one that shrank, was replaced, or whose last
 read bytes are others, is read anew.

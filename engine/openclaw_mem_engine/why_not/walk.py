@@ -240,7 +240,7 @@ def _passed(name: str, row: Row, entered: int, rescued: bool, trace: Trace) -> s
         made_of = f" = {shares}" if " + " in shares else ""
         return f"its score is {score}{made_of}; its rank is {row.ranks[name]} of {scored}"
     before, now = _rank_before(name, row, trace), row.ranks.get(name)
-    moved = f"; its rank was {before} and is {now}" if before != now else ""
+    moved = f"; its rank changes from {before} to {now}" if before != now else ""
     if name == "bonus":
         bonus = next(o for o in row.operands if o.stage == name)
         return f"{bonus.note or f'its score + {bonus.value:g} is {score}'}{moved}"

@@ -86,18 +86,15 @@ def _until(ends: re.Pattern[str], spans: Sequence[Span], cells: int) -> Line:
 
 def cut(spans: Sequence[Span], cells: int) -> Line:
     """The first words of a text that has more, of a long word its beginning, and the key that shows all of
-    it, said in full where there is room, in at most ``cells``. Nothing of a sentence that does not end there,
-    where most was said before it."""
-    opens = (reach("messages"), "key")
-    end = line(" ", opens, (" all", "dim"))
+    it, in at most ``cells``. Nothing of a sentence that does not end there, where most was said before it."""
+    end = line(" ", (reach("messages"), "key"), (" show all", "dim"))
     room = cells - width(end)
     words = wrapped(spans, room - 2)[0]
     said = _until(_SENTENCE, spans, width(words))
     words = said if 2 * width(said) >= width(words) else words
     if 2 * width(words) < min(room, width(spans)):
         return (*fit(spans, room), *end)
-    in_full = line(*words, (" · ", "dim"), opens, (" show all", "dim"))
-    return in_full if width(in_full) <= cells else (*words, Span(" …", "dim"), *end)
+    return (*words, Span(" …", "dim"), *end)
 
 
 def brief(spans: Sequence[Span], cells: int) -> Line:
@@ -111,17 +108,21 @@ class Failed(str):
     __slots__ = ()
 
 
+#: The signs at the start of every status line: all is well, something is degraded, something has failed.
+GOOD, DEGRADED, BROKEN = Span(" ● ", "good"), Span(" ! ", "warn"), Span(" ✗ ", "bad")
+
+
 def reported(text: str, sign: Span, role: str = "") -> Line:
     """What was said last, with its ``sign``, or that of a failure."""
-    return line(Span(" ✗ ", "bad") if isinstance(text, Failed) else sign, (inert(text), role))
+    return line(BROKEN if isinstance(text, Failed) else sign, (inert(text), role))
 
 
 def spoken(trouble: str, said: str, runs: str, position: str) -> Line:
     """What went wrong; else what was said last and what runs; else the ``position`` in a list."""
     if trouble:
-        return line((f" ✗ {message(trouble)}", "bad"))
+        return line(BROKEN, (message(trouble), "bad"))
     now = join((said, runs)) if runs else said
-    return reported(now or position, Span(" "), "dim")
+    return reported(now or position, GOOD, "dim")
 
 
 def fit(spans: Sequence[Span], cells: int) -> Line:

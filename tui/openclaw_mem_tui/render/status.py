@@ -10,6 +10,7 @@ from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import TABS, action, key, reach
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render import spans
 from openclaw_mem_tui.render.damage import DAMAGED, in_full, rescue
 from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, reported, spread, width, wrapped
 
@@ -110,7 +111,7 @@ def _tabs(at: str, title: str, *, names: bool) -> Iterator[Span]:
 
 #: What a damaged index means for an answer; what SQLite says is among the messages, and on the index screen.
 _DAMAGED = "Index damaged: this answer may lack some chunks. "
-_FAILED, _WARNING, _INFO = Span(" ✗ ", "bad"), Span(" ! ", "warn"), Span(" i ", "dim")
+_FAILED, _WARNING, _INFO = spans.BROKEN, spans.DEGRADED, Span(" i ", "dim")
 
 #: Where there is nothing to show in full.
 NO_MESSAGES = [line(("Nothing is cut, and there are no messages.", "dim"))]
@@ -271,9 +272,9 @@ def doing(activity: Activity, frame: int) -> Line:
     spin = SPINNER[frame % len(SPINNER)]
     if activity.phase == "failed":
         if activity.said:
-            return reported(in_full(activity.said), Span(" ○ ", "bad"))
+            return reported(in_full(activity.said), spans.DEGRADED)
         repair = rescue() if activity.damage else line((reach("sync"), "key"), (" tries again", "dim"))
-        return line((" ○ ", "bad"), ("search is not possible", "bad"), "  ", *repair)
+        return line(spans.BROKEN, ("search is not possible", "bad"), "  ", *repair)
     if activity.phase == "opening":
         return line((f" {spin} ", "accent"), ("opening the index", "dim"))
     if activity.phase == "syncing":
@@ -299,10 +300,10 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
     warned |= view.pool is not None and view.pool.fallback is not None
     degraded = warned or activity.trouble or (activity.freshness and activity.freshness.state != "fresh")
     failed = view.error or activity.damage or activity.errors
-    sign = Span(" ✗ ", "bad") if failed else Span(" ● ", "warn" if degraded else "good")
+    sign = spans.BROKEN if failed else spans.DEGRADED if degraded else spans.GOOD
     if activity.said:
         # A good message has no sign of failure.
-        calm = Span(" · ", "warn") if failed and not view.error else sign
+        calm = spans.DEGRADED if failed and not view.error else sign
         return reported(in_full(activity.said), calm)
     if failed:
         wrong = "index damaged" if activity.damage else "index has errors"

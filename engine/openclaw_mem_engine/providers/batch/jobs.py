@@ -109,9 +109,9 @@ class BatchJobs:
         except Cancelled:
             if not jobs:
                 raise
-            go = "1 batch job goes" if len(jobs) == 1 else f"{len(jobs)} batch jobs go"
+            go = "1 batch job continues" if len(jobs) == 1 else f"{len(jobs)} batch jobs continue"
             raise Cancelled(
-                f"Embedding was stopped on request. {go} on at {self._service.provider}; "
+                f"Embedding was stopped on request. {go} at {self._service.provider}; "
                 "the next `openclaw-mem index` picks up what is finished by then."
             ) from None
         if call.waiting:
@@ -272,6 +272,6 @@ class BatchJobs:
                 what = f"{self._service.provider} has no batch interface for this model or base URL"
             text = (
                 f"{what}: no more are submitted until the program starts again. "
-                "If it stays so, turn remote.batch.enabled off or choose another provider."
+                "If this persists, turn remote.batch.enabled off or choose another provider."
             )
             call.notes.append(Note("batch-disabled", text, "warning"))

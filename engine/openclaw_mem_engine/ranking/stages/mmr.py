@@ -161,7 +161,7 @@ def diversify(state: RankingState) -> None:
     moved = sum(1 for at, chosen in enumerate(order) if chosen.picked and chosen.position != at)
     state.record(
         "mmr",
-        "lambda × relevance − (1 − lambda) × largest similarity to a chosen hit",
+        "lambda × relevance − (1 − lambda) × largest similarity to a chosen chunk",
         {
             "lambda": knobs.mmr_lambda,
             "tokens": knobs.mmr_tokens,
@@ -172,7 +172,7 @@ def diversify(state: RankingState) -> None:
         changed=moved,
         kind="order",
         label="MMR",
-        heading="out: too similar to a better hit",
+        heading="out: too similar to a better chunk",
     )
 
 

@@ -286,7 +286,7 @@ def _why_no_cut(state: RankingState) -> str | None:
     if state.knobs.fusion == "rrf":
         what = "RRF scores"
     elif state.lists and all(lst.kind.by_words for lst in state.lists):
-        what = f"scores of {kinds_of(state.lists)} alone"
+        what = f"scores of {kinds_of(state.lists)} only"
     else:
         return None
     return f"min score is not applied: {what} come from ranks, not relevance"
@@ -304,4 +304,4 @@ def _ceiling(terms: Sequence[_Term], knobs: Knobs, item: Ranked) -> Drop | None:
     title = found[0][0].kind.title
     if most >= knobs.min_score:
         return None
-    return Drop("", f"a match in {title} alone scores at most {most:g}")
+    return Drop("", f"with {title} only, a match scores at most {most:g}")

@@ -56,13 +56,13 @@ def _server(rows: AgentRows, out: Outcome) -> None:
         tables = read.rows(_TABLES, schema=NAME, tables=list(TABLES))
     out.detail = f"PostgreSQL {version}, pgvector {vector}, role {user}"
     if open_tables := sorted(name for name, forced, _, policies, _ in tables if not forced or policies != 1):
-        text = f"{counted_have(len(open_tables), 'table')} no forced policy of its agent: rows are not apart."
+        text = f"{counted_have(len(open_tables), 'table')} no forced policy: agents are not separated."
         out.add("no-policy", "error", text, open_tables, _INIT)
     if fixed := sorted(name for name, *_, writable in tables if not writable):
         text = f"The role {user} may not write {counted(len(fixed), 'table')}: searches work, syncs fail."
         out.add("role-too-weak", "error", text, fixed, _INIT)
     if unbound or any(owns for _, _, owns, _, _ in tables):
-        why = "passes by all policies" if unbound else "owns the tables, and could change their policies"
+        why = "bypasses all policies" if unbound else "owns the tables, and could change their policies"
         text = f"The role {user} of store.servers {why}: use one that only has the rights of its rows."
         out.add("role-too-strong", "warning", text)
 

@@ -149,7 +149,7 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
     total = snap.number("SELECT count(*) FROM embedding_cache")
     out.detail = counted(total, "embedding")
     faults = {
-        "cache-values": "of zeros, of values that are no numbers, or not of unit length",
+        "cache-values": "of zeros, of values that are not numbers, or not of unit length",
         "cache-dims": "of another number of dimensions than the rest of their space",
         "cache-bytes": "of other bytes than were stored",
         "cache-names": "of no space that has a name",

@@ -102,7 +102,7 @@ def _named(error: apsw.Error, path: Path, advice: Advice) -> IndexUnavailable:
         error = error.__context__
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return IndexLocked(
-            "Another process is writing to the index. Nothing was changed. Try again when it has finished. "
+            "Another process is writing to the index. Nothing was changed; try again when it has finished. "
             f"File: {path}"
         )
     if is_of_full_disk(error, path):

@@ -77,9 +77,8 @@ def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -
     share, second = material.hidden_share, f" {material.searches_sentence}"
     hidden = f" · {never_shown(share, 'MEMORY.md')}" if share else ""
     second += hidden if fmt.width_of(second + hidden) <= cells else ""
-    opens = f": `{key('open_note')}` on " * second.endswith(hidden or " ")
-    ways = [second + opens + row for row in ("MEMORY.md shows the lines", "its row shows it") if opens]
-    said = next((way for way in ways if fmt.width_of(way) <= cells), fmt.crop(second, cells))
+    way = f"{second}; `{key('open_note')}` on MEMORY.md shows it" * second.endswith(hidden or " ")
+    said = way if way and fmt.width_of(way) <= cells else fmt.crop(second, cells)
     lines = [first] if brief else [first, keyed(said)]
     lines += wrapped((Span(" "), *waits), cells - 1, 1) if waits else []
     for note in material.unread[:2]:
@@ -201,8 +200,8 @@ def _effect(state: CurateState, candidate: NoteCandidate) -> list[tuple[str, str
         if state.measuring == candidate.edits:
             return [("still being measured on a copy …", "dim")]
         if state.hosts:
-            asks = f" asks {', '.join(state.hosts)}"
-            return [("not measured: ", "dim"), (key("measure"), "key"), (asks, "dim")]
+            sends = f" measures it and sends text to {', '.join(state.hosts)}"
+            return [("not measured; ", "dim"), (key("measure"), "key"), (sends, "dim")]
         return [("not measured yet", "dim")]
     if isinstance(found, str):
         return [(fmt.message(found), "warn"), (f" {key('measure')}", "key"), (" measures again", "dim")]

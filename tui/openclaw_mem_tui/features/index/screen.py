@@ -232,11 +232,11 @@ class IndexScreen(ListScreen[IndexPresenter]):
             plan = await self.presenter.plan(request, "would be removed")
             if isinstance(plan, Plan) and plan.removed:
                 drop = partial(self._sync, Job(prune=True, tails=True))
-                confirm(self, "drop from the index", partial(summary.prune_plan, plan), "drop", drop)
+                confirm(self, "remove from the index", partial(summary.prune_plan, plan), "remove", drop)
 
         if self._is_free(whole=True):
             if self.presenter.emptied is None:
-                self.presenter.say("nothing to drop: a sync drops deleted notes, unless all are deleted")
+                self.presenter.say("nothing to remove: a sync removes deleted notes, unless all are deleted")
             else:
                 self.run_in(ask, "doctor")
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Spent
+from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Spent, percent
 from openclaw_mem_tui.bindings import key, reach
 from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.damage import DAMAGED, in_full
 from openclaw_mem_tui.render.spans import (
+    BROKEN,
+    DEGRADED,
+    GOOD,
     Details,
     Line,
     Span,
@@ -42,9 +45,7 @@ _UNNAMED = ("not-selected", "bm25")
 #: What the details of several providers are.
 _UNUSED = "not selected: where text would go"
 #: Cells of the columns.
-_NAME, _ROLE, _STATE, _INDENT = 9, 9, 14, 4
-#: The column of vectors, and from how many cells there is room for it.
-_VECTORS, _WIDE = 16, 60
+_NAME, _ROLE, _STATE, _VECTORS, _INDENT = 8, 8, 14, 9, 4
 
 
 def header(cells: int) -> Line:
@@ -55,9 +56,8 @@ def header(cells: int) -> Line:
 
 def _columns(data: str, vectors: str, cells: int) -> str:
     """What is right of the state, as far as there is room; the details say all of it."""
-    end = fmt.right(vectors, _VECTORS) if cells + _NAME + _ROLE + _STATE >= _WIDE else ""
-    room = cells - 1 - fmt.width_of(end)
-    return fmt.left(data, room) + end if room >= 4 else ""
+    room = cells - 1 - _VECTORS
+    return fmt.left(data, room) + fmt.right(vectors, _VECTORS) if room >= 4 else ""
 
 
 def _data(link: ProviderState) -> str:
@@ -92,7 +92,7 @@ def link_row(
         (fmt.left("" if link.role in _UNNAMED else link.role, _ROLE) + " ", "dim"),
         (fmt.left(said, _STATE) + " ", role),
     )
-    vectors = "not known" if damaged else f"{link.vectors:,} of {link.chunks:,}"
+    vectors = "not known" if damaged else percent(link.vectors / link.chunks) if link.chunks else "·"
     vectors = vectors if link.in_use else ""
     row = (*row, Span(_columns(_data(link), vectors, cells - width(row)), "dim"))
     if not alone:
@@ -108,8 +108,9 @@ def _state(link: ProviderState) -> tuple[str, str]:
 
 
 def answering(links: Sequence[ProviderState]) -> str:
-    """What answers a search now, with its state."""
-    return fmt.join(f"{name_of(link)} {_state(link)[0]}" for link in links if link.state == "active")
+    """What answers a search now; empty where that is not known."""
+    names = ", ".join(name_of(link) for link in links if link.state == "active")
+    return f"in use: {names}" if names else ""
 
 
 def _name(group: Sequence[ProviderState]) -> str:
@@ -224,7 +225,7 @@ def _last_fallback(chain: ChainState) -> list[tuple[str, str]]:
     if chain.fallback is not None:
         return [("in use now" + " (simulated)" * chain.simulated, "warn")]
     if (event := chain.last_fallback) is None:
-        return [("not used in the recorded events", "dim")]
+        return [("no use recorded", "dim")]
     why = f": {fmt.message(event.reason)}" if event.reason else ""
     return [("last used ", "dim"), (fmt.clock(event.at, chain.at), ""), (why, "dim")]
 
@@ -294,7 +295,7 @@ def title(group: Sequence[ProviderState]) -> str:
 def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Line:
     """What runs, or what has just happened."""
     if chain.trouble or (activity.phase == "failed" and not chain.links):
-        return brief(line((" ✗ ", "bad"), fmt.message(chain.trouble or activity.trouble)), cells)
+        return brief(line(BROKEN, fmt.message(chain.trouble or activity.trouble)), cells)
     if chain.probing:
         names = ", ".join(sorted({name for name, _, _ in chain.probing}))
         start = line(
@@ -307,21 +308,21 @@ def status(chain: ChainState, view: View, activity: Activity, cells: int) -> Lin
     else:
         links = [link for link in chain.links if link.state in ("failed", "not-indexed")]
         trouble = ", ".join(f"{name_of(link)} {link.label}" for link in links)
-        summary = trouble or "no provider in use has failed"
+        summary = trouble or "no provider is failing"
         # The sign is the state, whatever the last message is; but that of a probe that failed is its own.
-        mark = Span(" ! ", "warn") if trouble or chain.said == DAMAGED else Span(" ● ", "good")
+        mark = DEGRADED if trouble or chain.said == DAMAGED else GOOD
         said = type(chain.said)(fmt.message(in_full(chain.said)))  # one that failed still says so
         start = reported(said or summary, mark, "" if said else "dim")
         if view.shown_faults and not said and not view.query.strip():
             then = "asks for a query, which is searched with it"
-            start = line((" · ", "dim"), *keyed(f"`{key('compare')}` {then}"))
+            start = line(mark, *keyed(f"`{key('compare')}` {then}"))
     return brief(start, cells)
 
 
 # -- simulated faults --------------------------------------------------------------------------------------
 
 #: Cells from which a fault and its explanation are on one line.
-_ONE_LINE = 66
+_ONE_LINE = 63
 
 
 def fault_rows(simulated: frozenset[str], name: str, cells: int, selected: bool) -> list[Line]:

@@ -27,7 +27,7 @@ from openclaw_mem_tui.widgets.frames import key_hint
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Candidate, Row
 
-_NO_HIT = "no hit is selected"
+_NO_HIT = "no chunk is selected"
 
 
 class QueryActions(Lab):
@@ -275,13 +275,13 @@ class NoteActions(Lab):
 
     def action_edit(self) -> None:
         if when_answered(self, self.action_edit):
-            self.search.say("the first hit will be opened in your editor")
+            self.search.say("the first chunk will be opened in your editor")
             return
         passage = self.hits.passage
         if passage is not None and self.search.service.is_open:
             self.edit_note(*passage)
         else:
-            self.search.say("nothing to edit: no hit is selected")
+            self.search.say("nothing to edit: no chunk is selected")
 
     def action_copy_location(self) -> None:
         if when_answered(self, self.action_copy_location):

@@ -58,7 +58,9 @@ async def offer(screen: Lab) -> None:
         search.trouble(str(error))
         return
     if edit is None:
-        search.say(f"no knob differs from the configuration; ours is {fmt.inert(str(settings.own_file))}")
+        search.say(
+            f"no knob differs from the configuration; config.toml is {fmt.inert(str(settings.own_file))}"
+        )
         return
 
     write = partial(screen.run_in, partial(_write, screen, settings, edit), "apply")

@@ -60,7 +60,7 @@ def _uncut(trace: Trace, baseline: Baseline, new: Sequence[Row]) -> bool:
 
 def uncut(trace: Trace) -> str:
     """That the min score is not applied, and which scores of ranks are the cause."""
-    cause = "RRF" if trace.knobs.fusion == "rrf" else f"{api.kinds_of(trace.lists)} alone"
+    cause = "RRF" if trace.knobs.fusion == "rrf" else f"{api.kinds_of(trace.lists)} only"
     return f"min score not applied ({cause})"
 
 

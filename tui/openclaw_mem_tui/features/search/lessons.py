@@ -108,10 +108,10 @@ def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
 
 
 def lines_above(lab: Lab) -> int:
-    """How many lines above the hits a sentence takes: one on a low screen, and none there beside a lesson,
-    whose hits show what it would say."""
+    """How many lines above the hits a sentence takes: one on a low screen, and with fewer lines none beside a
+    lesson, whose hits show what it would say."""
     trace, lesson = lab.search.view.trace, lab.search.lesson_at is not None
-    if lesson and lab.low and trace is not None and trace.results:
+    if lesson and lab.low and lab.has_class("-few") and trace is not None and trace.results:
         return 0
     few = lab.has_class("-few") or lab.has_class("-tiny")
     return 1 if lab.low or few or (lab.has_class("-lesson") and lab.size.height < 30) else 2
@@ -139,15 +139,15 @@ def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bo
     return (*fit(head, cells - width(short) - 1), *short, Span(" "))
 
 
-def lesson_lines(guide: Guide, number: int, view: View, cells: int) -> list[Line]:
-    """Title and text of a lesson; one that needs more than ``MOST_LINES`` ends with the key that shows it."""
+def lesson_lines(guide: Guide, number: int, view: View, cells: int, most: int = MOST_LINES) -> list[Line]:
+    """Title and text of a lesson; one that needs more than ``most`` lines ends with the key that shows it."""
     shown = lesson_text(guide[number], max(20, min(cells - 1, 140)))
     more = also_set(guide[number], view)
     if shown and more:
         whole = (*shown[-1], *more)
         shown[-1] = whole if width(whole) < cells else cut(whole, cells - 1)
-    if len(shown) > MOST_LINES - 1:
-        shown[MOST_LINES - 2 :] = [cut(shown[MOST_LINES - 2], cells - 1)]
+    if len(shown) > most - 1:
+        shown[most - 2 :] = [cut(shown[most - 2], cells - 1)]
     return [lesson_title(guide, number, view, cells), *shown]
 
 
@@ -164,8 +164,11 @@ def lesson_text(lesson: SuggestedQuery, cells: int) -> list[Line]:
     return balanced(line("   ", fmt.numbers(fmt.inert(lesson.lesson))), cells, 3)
 
 
-def over_hits(search: SearchPresenter, cells: int, brief: bool = False, full: bool = False) -> list[Line]:
-    """The lesson that is shown, with all of its text when ``full``, and then all that is said of the answer.
+def over_hits(
+    search: SearchPresenter, cells: int, brief: bool = False, low: bool = False, full: bool = False
+) -> list[Line]:
+    """The lesson that is shown, on a ``low`` screen with one line of its text, so that the answer has room;
+    with all of it when ``full``, and then all that is said of the answer.
     Under a fault what that did to the answer: what a lesson says need not be true then, and its baseline is
     not the one shown."""
     view, guide, number = search.view, search.guide, search.lesson_at
@@ -174,7 +177,7 @@ def over_hits(search: SearchPresenter, cells: int, brief: bool = False, full: bo
     if guide is None or number is None:
         return in_full(view, cells) if full else []
     if not (brief or full):
-        return lesson_lines(guide, number, view, cells)
+        return lesson_lines(guide, number, view, cells, 2 if low else MOST_LINES)
     title = lesson_title(guide, number, view, cells, brief=brief)
     if not full:
         return [title]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Kind = Literal["snippet", "get", "markdown"]
 
 _LARGEST_RENDERED = 20_000
-#: Lines of the waterfall and its frame, as in the stylesheet, and most of them without many lists.
+#: Lines of the waterfall and its frame, as in the stylesheet, and most of them on a low screen.
 _USUAL, _MOST = 10, 15
 
 #: Before the role of a span that is a style of Rich.
@@ -96,12 +96,11 @@ class Waterfall(Pane, can_focus=True):
             self.changed()
         said = outcome.on_frame(trace, row) if low and trace and row else ""
         screen.label(self, fmt.join(("waterfall", markup(said))))
-        many = trace is not None and len(trace.lists) > 2 and screen.has_class("-tall")
         if not wide or (screen.has_class("-short") and not knobs_open):
             if self.styles.inline.has_rule("height"):
                 self.styles.height = None
             return
-        least, most = (5, _MOST) if knobs_open else (_USUAL, max(_MOST, room * 2 // 3 if many else 0))
+        least, most = (5, _MOST) if knobs_open else (_USUAL, max(_MOST, room // 2))
         lines, height = min(most, max(least, len(self.drawn) + 2)), self.styles.height
         same = knobs_open is self._beside_knobs and view.pool is self._pool
         if not same or height is None or lines > height.value:

@@ -131,7 +131,8 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         compared = bool(view.pool_faults) and view.compares
         self.set_class(compared or self.search.lesson_at is not None, "-lesson")
         # Its lines depend on the size of the screen too.
-        self.lesson.show(partial(over_hits, self.search, brief=self.narrow and self.has_class("-few")))
+        brief = self.narrow and self.has_class("-few")
+        self.lesson.show(partial(over_hits, self.search, brief=brief, low=self.low))
         self.query_line.label(view)
         notes = partial(status.soundness, view, activity, framed=self.has_class("-tall"))
         self.notes.set_class(bool(notes(80)), "-on")

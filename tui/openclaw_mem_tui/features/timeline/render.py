@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from openclaw_mem_engine.api import FileDay, Moment, Session, sparkline
 from openclaw_mem_tui.features.timeline.presenter import TimelineState
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, fit, line, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, fit, line, width, wrapped
 
 #: Mark, words and role by kind, or by kind and state; never distinguished by colour alone.
 _MARKS: dict[str, tuple[str, str, str]] = {
@@ -74,15 +74,12 @@ def facts(state: TimelineState, waits: Line, cells: int) -> list[Line]:
         )
     missed = fmt.count(state.missed, "missed flush", "missed flushes")
     known = (f"● {missed}", "good") if whole.sessions else ("· missed flushes: not known", "dim")
-    first = line(
-        " ",
-        (f"✗ {missed}", "bad strong") if state.missed else known,
-        (" (compacted without a flush before it)" if state.missed and cells >= 90 else "", "dim"),
-        *line((" · ", ""), (f"! {fmt.count(state.skipped, 'skipped flush', 'skipped flushes')}", "warn"))
-        * (state.skipped > 0),
-        (" (it did not run)" if state.skipped == 1 and cells >= 90 else "", "dim"),
-    )
-    lines = [first]
+    count = (f"✗ {missed}", "bad strong") if state.missed else known
+    skipped = line(" · ", (f"! {fmt.count(state.skipped, 'skipped flush', 'skipped flushes')}", "warn"))
+    skipped *= state.skipped > 0
+    meant, not_run = " (compacted without one)" * (state.missed > 0), " (did not run)" * bool(skipped)
+    first = line(" ", count, (meant, "dim"), *skipped, (not_run, "dim"))
+    lines = [first if width(first) <= cells else line(" ", count, *skipped)]
     for note in whole.notes[:2]:
         said = wrapped(line((f" ! {fmt.message(note)}", "warn")), cells, 3)
         lines += said if len(said) < 3 else [said[0], fit((*said[1], Span(" "), *said[2][1:]), cells)]
@@ -225,7 +222,7 @@ def moment_head(cells: int, names: Mapping[str, str]) -> Line:
 def day_head(cells: int, empty: bool) -> Line:
     """Titles of the columns of ``day_row``; what would fill the list where it is ``empty``."""
     if empty:
-        return line((fmt.crop("  No write is recorded (in sessions, git or our own edits).", cells), "dim"))
+        return line((fmt.crop("  No write is recorded (sessions, git, openclaw-mem).", cells), "dim"))
     return line((f"  {'day':<10} {fmt.left('file', max(4, cells - 23))} written", "dim"))
 
 

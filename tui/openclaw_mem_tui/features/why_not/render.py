@@ -12,9 +12,7 @@ from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wra
 _DISPLACES = ("! ", "warn")
 _LABEL = 10
 _NAME = 12
-_SETTING = 36
-#: Cells from which an effect has room beside its rank.
-_BESIDE = 117
+_SETTING = 34
 #: Displaced passages that are named; the others are counted.
 _NAMED = 2
 
@@ -100,12 +98,11 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     how = sentence(change.how) if change.how else ""
     rank = (f"rank {change.rank}", "warn" if how or change.weak else "good")
     # The ranks stay below each other: that of a long setting is on a line of its own.
-    long = fmt.width_of(text) + 2 > _SETTING
+    long = fmt.width_of(text) + 1 > _SETTING
     name = line(mark, (fmt.left(text, _SETTING if not long else fmt.width_of(text)), "strong"))
     made = wrapped(name, cells - 1, 4) if long else []
     said = line(*(line(mark, " " * _SETTING) if long else name), rank)
-    # And so do the effects: beside the ranks, or all of them below.
-    beside = cells >= _BESIDE and width(said) + fmt.width_of(effect) + 2 < cells
+    beside = width(said) + fmt.width_of(effect) + 2 < cells
     made.append(line(*said, (f"  {effect}" * beside, "dim")))
     if how or not beside:
         below = line(
@@ -124,7 +121,7 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
 
 
 def setting(change: Change, knobs: Knobs) -> str:
-    """``half life days: 30 → 338``; of several knobs joined."""
+    """``half-life in days: 30 → 338``; of several knobs joined."""
     parts = [
         f"{knob_words(name)}: {value_text(name, getattr(knobs, name))} → {value_text(name, value)}"
         for name, value in change.set.items()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from openclaw_mem_engine.api import Anatomy, AnatomyState, Piece, Row, never_shown
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import (
+    GOOD,
     Details,
     Line,
     Span,
@@ -249,15 +250,15 @@ def _partial(anatomy: Anatomy, chosen: int, cells: int) -> list[Line]:
 def status(anatomy: Anatomy, chosen: int, cells: int, activity: Activity) -> Line:
     """What was said last; else which chunk is selected, and how many of them can be found, and how."""
     if activity.said:
-        return brief(reported(activity.said, Span(" ● ", "good")), cells)
+        return brief(reported(activity.said, GOOD), cells)
     pieces = anatomy.pieces
     if not pieces:
-        return spread(line((" · ", "dim"), ("no chunk", "dim")), (), cells)
+        return spread(line(GOOD, ("no chunk", "dim")), (), cells)
     keyword, vector = sum(piece.keyword for piece in pieces), sum(piece.embedded for piece in pieces)
     found = f"BM25 {keyword:,} of {len(pieces):,} · vector {vector:,} of {len(pieces):,} "
     whole = keyword == vector == len(pieces)
     at = f"chunk {chosen + 1:,} of {len(pieces):,} · {fmt.count(pieces[chosen].tokens, 'token')}"
-    return spread(line((" ● ", "good"), (at, "dim")), line((found, "dim" if whole else "warn")), cells)
+    return spread(line(GOOD, (at, "dim")), line((found, "dim" if whole else "warn")), cells)
 
 
 def numbered(texts: Sequence[str], cells: int) -> list[Line]:

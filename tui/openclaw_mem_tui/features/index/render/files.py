@@ -46,9 +46,9 @@ def title(state: IndexState) -> str:
 
 def _columns(cells: int) -> tuple[int, int, int, int]:
     """Cells for path, chunks, size and time of the last change; 0 for one that there is no room for."""
-    cells -= 1  # the scroll bar touches no text; a name with a date has room first
-    chunks, size = _CHUNKS + 1 if cells >= 50 else 0, _SIZE + 1 if cells >= 72 else 0
-    modified = _TIME if cells >= 68 else 0
+    cells -= 1  # the scroll bar touches no text
+    chunks = _CHUNKS + 1 if cells >= 50 else 0
+    size, modified = (_SIZE + 1, _TIME) if cells >= 68 else (0, 0)
     return max(8, cells - 2 - chunks - size - _STATE - 2 - modified), chunks, size, modified
 
 

@@ -16,6 +16,7 @@ from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.features.index.render.doctor import items, repairable
 from openclaw_mem_tui.render import format as fmt
+from openclaw_mem_tui.render import spans
 from openclaw_mem_tui.render.damage import DAMAGED, in_full
 from openclaw_mem_tui.render.reports import cause
 from openclaw_mem_tui.render.spans import Line, Span, brief, keyed, line, reported, spread, width, wrapped
@@ -207,7 +208,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
         since = f" since {fmt.clock(fresh.stale_since, state.at)}" if fresh.stale_since else ""
         shown = (f"stale{since}", "warn")
         if fresh.emptied:
-            why = line(", kept (", (key("prune"), "key"), f" drops it): {cause(fresh.emptied)}")
+            why = line(", kept (", (key("prune"), "key"), f" removes it): {cause(fresh.emptied)}")
         elif waiting:
             why = line((f": {fmt.count(waiting, 'file')} to sync", "warn"), *_by("syncs"))
         elif overview.differences:
@@ -225,7 +226,7 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
     trouble = state.unreadable or state.trouble or activity.trouble
     stops = keyed(f"  `{key('leave')}` stops", "faint")
     if state.said and activity.phase == "failed":
-        shown = line((" · ", "warn"), fmt.inert(state.said))
+        shown = line(spans.DEGRADED, fmt.inert(state.said))
     elif working:
         shown = line(*working, *stops * (activity.phase == "syncing"))
     elif state.doing:
@@ -235,18 +236,17 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
     elif trouble and state.overview is None and state.unreadable:  # above in full
         again = f"the index cannot be read; {key('sync_now')} tries again"
         again = in_full(DAMAGED) if activity.damage is not None or state.names_damage else again
-        shown = line((" ✗ ", "bad"), fmt.inert(state.said or again))
+        shown = line(spans.BROKEN, fmt.inert(state.said or again))
     elif trouble:
-        shown = line(
-            (" ✗ " if state.unreadable or state.trouble else " ! ", "bad"), fmt.message_here(trouble)
-        )
+        sign = spans.BROKEN if state.unreadable or state.trouble else spans.DEGRADED
+        shown = line(sign, fmt.message_here(trouble))
     elif state.overview is None and activity.damage is None:
         shown = line((" ◐ ", "accent"), ("reading the index", "dim"))
     else:
         # The last message says nothing about the present state of the index.
         errors = activity.damage or activity.errors or (state.report and state.report.errors)
         sound = not errors and state.overview is not None and state.overview.freshness.state == "fresh"
-        mark = Span(" ● ", "good") if sound else Span(" · ", "warn")
+        mark = spans.GOOD if sound else spans.DEGRADED
         idle = DAMAGED if activity.damage is not None else "idle"
         said = state.said or activity.said or idle
         shown = reported(in_full(said), mark)
@@ -266,7 +266,9 @@ def repair_plan(
     ``readable``, of how many, as far as that is known. ``hosts`` are those that texts without one are sent
     to."""
     text = "The index is damaged. A new one is built from your notes, which are not changed."
-    text += f" The damaged file is kept beside it; you can delete it. The last {KEEP_DAMAGED} are kept."
+    text += (
+        f" The damaged file is kept beside it; you can delete it. At most {KEEP_DAMAGED} such files are kept."
+    )
     made = [*wrapped(line(text), cells), (), *items(found, cells), *[()] * bool(found)]
     count, held = readable or (0, None)
     whole = count == held and count > 0

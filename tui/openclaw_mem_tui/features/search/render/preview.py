@@ -179,7 +179,8 @@ def titled(title: str, lines: Sequence[Line], *, note: bool = False) -> str:
     if CUT in edges:
         title = title.removesuffix(" · truncated")
     sent = f"{EDGE} {'sent' if note else 'this chunk'}"
-    return fmt.join((title, sent if EDGE in edges else "", NOT_SENT if CUT in edges else ""))
+    legend = ", ".join((sent,) * (EDGE in edges) + (NOT_SENT,) * (CUT in edges))
+    return fmt.join((title, legend))
 
 
 def position(lines: Sequence[Line], number: int | None) -> int:
