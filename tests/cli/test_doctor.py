@@ -38,7 +38,7 @@ def test_a_whole_index_leaves_with_0(call: Call) -> None:
 def test_without_an_index_the_repair_makes_one(call: Call, world: World) -> None:
     said = call("doctor")
     assert said.code == 0 and "to do: openclaw-mem index" in said.out
-    assert "`openclaw-mem doctor --fix` repairs 1 of them" in said.out
+    assert "`openclaw-mem doctor --fix` repairs 1 finding" in said.out
     assert world.indexes == [] and not world.data.exists()
     said = call("doctor", "--fix")
     assert said.code == 0 and "the index was synced" in said.out and "not-there" not in said.out
@@ -92,7 +92,7 @@ def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:
     assert said.code == 6
     assert "error full-text-missing: 1 chunk is missing from the BM25 index" in said.out
     assert "to do: openclaw-mem doctor --fix" in said.out
-    assert "1 error, 0 warnings, 0 info from" in said.out and "repairs 1 of them" in said.out
+    assert "1 error, 0 warnings, 0 info from" in said.out and "repairs 1 finding" in said.out
     report = call("doctor", "--json")
     assert report.code == 6
     assert [finding["code"] for finding in report.json["findings"]] == ["full-text-missing"]
@@ -218,7 +218,7 @@ def test_fix_syncs_where_that_repairs(call: Call, world: World) -> None:
     found = call("doctor")
     assert (
         found.code == 6
-        and "`openclaw-mem doctor --fix` repairs 2 of them, and may embed text again." in found.out
+        and "`openclaw-mem doctor --fix` repairs 2 findings, and may embed text again." in found.out
     )
     said = call("doctor", "--fix", "--json")
     assert (said.code, said.err) == (0, "")
@@ -238,7 +238,7 @@ def test_fix_reads_every_file_where_that_repairs(
     said = call("doctor")
     assert (
         "error stale-hash" in said.out
-        and "`openclaw-mem doctor --fix` repairs 1 of them, and may embed text again." in said.out
+        and "`openclaw-mem doctor --fix` repairs 1 finding, and may embed text again." in said.out
     )
     said = call("doctor", "--fix")
     assert said.code == 0 and "the index was synced" in said.out and "stale-hash" not in said.out

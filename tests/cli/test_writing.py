@@ -102,7 +102,7 @@ def test_a_data_folder_that_may_not_be_written_to(plain: tuple[Call, World]) -> 
     assert (said.code, found["severity"], found["fixable"]) == (6, "error", False)
     assert str(world.data) in found["evidence"][0]
     subprocess.run(["chmod", "-R", "u+rwX", str(world.data)], check=True)
-    assert "`openclaw-mem doctor --fix` repairs 1 of them" in call("doctor").out
+    assert "`openclaw-mem doctor --fix` repairs 1 finding" in call("doctor").out
     assert call("index").code == 0
 
 
@@ -247,7 +247,7 @@ def test_permissions_of_the_lock_are_repaired_without_it(plain: tuple[Call, Worl
     (index,) = world.indexes
     lock = index.with_name(f"{index.name}.lock")
     lock.chmod(0o444)
-    assert "`openclaw-mem doctor --fix` repairs 1 of them" in call("doctor").out
+    assert "`openclaw-mem doctor --fix` repairs 1 finding" in call("doctor").out
     said = call("doctor", "--fix")
     assert "permissions of 1 file or folder narrowed" in said.out
     assert stat.S_IMODE(lock.stat().st_mode) == 0o400

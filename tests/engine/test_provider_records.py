@@ -220,7 +220,7 @@ def newer(path: Path) -> str:
 def foreign(path: Path) -> str:
     path.parent.mkdir()
     sql(path, "CREATE TABLE recipes(cake TEXT)")
-    return "something else"
+    return "another program"
 
 
 def without_tables(path: Path) -> str:

@@ -66,7 +66,7 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         await press(pilot, "slash", "ctrl+u", *"heron")
         assert not screen.lesson.display
         assert screen.search.view.knobs == screen.search.view.defaults and not screen.search.view.compares
-        assert "as configured; esc z brings those of the lesson back" in screen.status_line.text
+        assert "as configured; esc then z brings those of the lesson back" in screen.status_line.text
         await press(pilot, "escape", "z")
         assert screen.search.view.knobs.mmr and screen.search.view.query == "heron"
         await press(pilot, "Z")

@@ -410,7 +410,7 @@ def test_the_lines_are_those_of_all_readable_notes(tmp_path: Path) -> None:
 
 def test_where_no_setting_was_tried_it_says_why() -> None:
     answer = WhyNot("router", Passage("memory/link.md", 0, 0), False, None, "listed", "It is excluded", ())
-    head, foot = around_changes(answer, False, 60)
+    head, foot = around_changes(answer, "", 60)
     said = " ".join(text_of(row).strip() for row in head)
     assert said == "no setting was tried: the step marked ✗ comes before the ranking" and not foot
     assert all(width(row) < 60 for row in head)

@@ -23,6 +23,7 @@ from openclaw_mem_tui.render.spans import Line, Span, clauses, fit, text_of
 from openclaw_mem_tui.render.terms import Marker, has_words
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.filter_line import FilterLine
+from openclaw_mem_tui.widgets.frames import markup
 from openclaw_mem_tui.widgets.lazy import Lazy
 from openclaw_mem_tui.widgets.lists import Rows
 
@@ -110,7 +111,8 @@ class HitList(MovesAhead):
         above = [f"{fmt.count(many, 'row')} above"] if many else []
         made = list[str]()
         if isinstance(self.screen, WorkbenchScreen) and self.screen.narrow:
-            made, room = run_in_short(self._search, self.view, room)
+            run, room = run_in_short(self._search, self.view, room)
+            made += map(markup, run)
         if self._is_low and made:  # with the title, three texts are enough for one edge
             return [*above, *made][:2]
         for text in (*above, *legend.pairs(self._plan.numbers)):

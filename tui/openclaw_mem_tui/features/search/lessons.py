@@ -16,7 +16,6 @@ from openclaw_mem_tui.features.search.render.knobs import changed_words, knob_va
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, cut, fit, line, width, wrapped
-from openclaw_mem_tui.widgets.frames import markup
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Row, SuggestedQuery
@@ -93,12 +92,12 @@ def run_in_short(search: SearchPresenter, view: View, room: int) -> tuple[list[s
     names = [f"baseline: {name}" for name in baseline_names(view)]
     changed = () if taught(search) else view.knobs.changed_names(view.defaults)
     if changed:
-        named = markup(", ".join(knob_value(name, view.knobs) for name in changed))
+        named = ", ".join(knob_value(name, view.knobs) for name in changed)
         many = f"{fmt.count(len(changed), 'knob')} changed"
         made.append(named if fmt.width_of(named) + 3 <= room else many)
         room -= fmt.width_of(made[0]) + 3
     for said in [name for name in names if fmt.width_of(name) + 3 <= room][:1]:
-        made.append(markup(said))
+        made.append(said)
         room -= fmt.width_of(said) + 3
     return made, room
 

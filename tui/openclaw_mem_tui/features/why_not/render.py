@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from openclaw_mem_engine.api import ONLY_HERE_MEANS, Change, Knobs, Step, WhyNot, knob_words
-from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wrapped
@@ -63,9 +62,9 @@ def _step(step: Step, wide: int, cells: int) -> list[Line]:
     return balanced((*text, Span(sentence(step.text), "" if step.ok else "strong")), cells - 1, wide + 2)
 
 
-def around_changes(answer: WhyNot, others: bool, cells: int) -> tuple[list[Line], list[Line]]:
+def around_changes(answer: WhyNot, others: str, cells: int) -> tuple[list[Line], list[Line]]:
     """What is said of all changes of knobs, and below them the changes of the text, which no key makes.
-    ``others``: some chunks of the answer are not returned."""
+    ``others``: the key to the chunks that are not returned, where there are some."""
     head = _note("· ", answer.no_change, cells) if answer.no_change else []
     foot = [row for change in answer.text_changes for row in _note("note  ", change.text, cells)]
     if any(change.mark for change in answer.changes):
@@ -77,10 +76,10 @@ def around_changes(answer: WhyNot, others: bool, cells: int) -> tuple[list[Line]
         none = "nothing to change: it is returned" if answer.returned else before
         leads = (
             ("; in the chunks ", "dim"),
-            (key("next_group"), "key"),
+            (others, "key"),
             (" goes to those that are not", "dim"),
         )
-        head = wrapped(line((f"  {none}", "dim"), *leads * (answer.returned and others)), cells - 1, 2)
+        head = wrapped(line((f"  {none}", "dim"), *leads * bool(answer.returned and others)), cells - 1, 2)
     return head, foot
 
 

@@ -174,7 +174,7 @@ class WhyNotScreen(WorkbenchScreen):
             steps.show(lambda cells: render.walk(answer.steps, cells, room))
             self.call_after_refresh(steps.scroll_end, animate=False)  # to the first no
             trace = self.search.view.trace
-            others = trace is not None and len(trace.returned) < len(trace.rows)
+            others = key("next_group") if trace is not None and len(trace.returned) < len(trace.rows) else ""
             self.changes.show_wrapped(
                 answer.changes,
                 partial(render.change_lines, self._knobs),
