@@ -12,11 +12,9 @@ import pytest
 
 from openclaw_mem_engine.api import Expected, fate
 from openclaw_mem_engine.model import ExcludedFile, Fallback, Freshness, Note
-from openclaw_mem_engine.providers.faults import FAULTS
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.profiles import profile
 from openclaw_mem_tui.features.providers import answer
-from openclaw_mem_tui.features.providers.render import fault_rows
 from openclaw_mem_tui.features.search import state
 from openclaw_mem_tui.features.search.lessons import lesson_lines
 from openclaw_mem_tui.features.search.render import above, funnel, groups, hits, knobs, legend
@@ -451,13 +449,6 @@ def test_the_lines_above_the_hits_are_beside_labels_where_there_is_room() -> Non
     narrow = texts([*above.above(view, 80), *above.numbers(view, 80)])
     assert "answer" not in narrow and "stages" not in narrow
     assert {spans.width(made) <= 80 for made in above.numbers(view, 80)} == {True}
-
-
-def test_every_fault_has_one_line_at_120_columns() -> None:
-    pane = 120 * 58 // 100 - 2
-    assert {name: len(fault_rows(frozenset(), name, pane, False)) for name in FAULTS} == dict.fromkeys(
-        FAULTS, 1
-    )
 
 
 def test_the_detail_of_the_selected_choice_stays_in_its_column() -> None:
