@@ -174,7 +174,7 @@ def test_a_change_whose_result_is_weak_says_so_and_comes_last() -> None:
     search, _ = searched((vectors, bm25_list([("a", 3.0)], matched=1)))
     first = search.changes()[0]
     assert first.set == {"min_score": 0.06} and first.weak and first.to_dict()["weak"]
-    assert first.effect == "a weak result, no other result comes or goes"
+    assert first.effect == "a weak result, other results stay"
     sound = replace(first, weak=False, lost=("memory/a.md:1",), set={"min_score": 0.0, "decay": True})
     assert search._cost(sound) < search._cost(first), "though it removes a result"
     assert search._cost(first) < search._cost(replace(sound, weak=True, lost=())), "fewer knobs"

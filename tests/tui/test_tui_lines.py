@@ -105,7 +105,7 @@ def test_columns_join_with_the_stages_that_ran() -> None:
     for cells in (100, 70):
         plan = hits.layout(view, "scores", cells)
         assert "sent" in [column.title for column in plan.numbers]
-        assert legend.pairs(plan.numbers) == ["sent: whole lines sent / lines of text"]
+        assert legend.pairs(plan.numbers) == ["sent: whole lines sent / lines"]
 
 
 def test_a_list_beside_panes_at_120_has_the_columns_of_one_alone_at_80() -> None:

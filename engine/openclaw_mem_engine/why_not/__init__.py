@@ -123,7 +123,7 @@ class Change:
         if self.results:
             before, now = self.results
             parts.insert(0, f"{counted(before, 'result')} become{'s' * (before == 1)} {now}")
-        return ", ".join(parts) or "no other result comes or goes"
+        return ", ".join(parts) or "other results stay"
 
     def to_dict(self) -> dict[str, Any]:
         of = {"set": dict(self.set), "rank": self.rank, "lost": list(self.lost)}

@@ -53,7 +53,7 @@ def cut_snippets(state: RankingState) -> None:
         changed=cut,
         kind="snippet",
         label="sent",
-        heading="whole lines sent to the agent / lines of text",
+        heading="whole lines sent to the agent / lines",
     )
 
 

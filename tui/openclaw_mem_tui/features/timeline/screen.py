@@ -152,7 +152,9 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
         chart.show(partial(charts.chart, state, moment, session, height, named=named))
         limit = session.flush_threshold if session is not None else 0
         line = (
-            f"[$warning]┄[/] flush threshold {render.thousands(limit)}" if limit > 0 and not self.low else ""
+            f"[$warning]┄[/] flush threshold {render.thousands(limit)}"
+            if limit > 0 and not self.has_class("-tiny")
+            else ""
         )
         zoom = key_hint("zoom", f"zoom: {state.zoom}")
         self.label(chart, markup(charts.title(session, moment is not None)), fmt.join((line, zoom)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_mem_engine.api import ONLY_HERE_MEANS, Change, Knobs, Step, WhyNot, knob_words
+from openclaw_mem_engine.api import Change, Knobs, Step, WhyNot, knob_words
 from openclaw_mem_tui.features.search.render.knobs import value_text
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wrapped
@@ -11,7 +11,7 @@ from openclaw_mem_tui.render.spans import Line, Span, balanced, line, width, wra
 _DISPLACES = ("! ", "warn")
 _LABEL = 10
 _NAME = 12
-_SETTING = 34
+_SETTING = 37
 #: Displaced passages that are named; the others are counted.
 _NAMED = 2
 
@@ -67,8 +67,6 @@ def around_changes(answer: WhyNot, others: str, cells: int) -> tuple[list[Line],
     ``others``: the key to the chunks that are not returned, where there are some."""
     head = _note("· ", answer.no_change, cells) if answer.no_change else []
     foot = [row for change in answer.text_changes for row in _note("note  ", change.text, cells)]
-    if any(change.mark for change in answer.changes):
-        foot += _note("", ONLY_HERE_MEANS, cells)
     if not answer.changes:
         head, foot = head + foot, []
     if not (answer.changes or head or foot):
@@ -97,10 +95,11 @@ def change_lines(knobs: Knobs, change: Change, cells: int, selected: bool) -> li
     how = sentence(change.how) if change.how else ""
     rank = (f"rank {change.rank}", "warn" if how or change.weak else "good")
     # The ranks stay below each other: that of a long setting is on a line of its own.
-    long = fmt.width_of(text) + 1 > _SETTING
-    name = line(mark, (fmt.left(text, _SETTING if not long else fmt.width_of(text)), "strong"))
+    room = min(_SETTING, cells * 3 // 7)
+    long = fmt.width_of(text) + 1 > room
+    name = line(mark, (fmt.left(text, room if not long else fmt.width_of(text)), "strong"))
     made = wrapped(name, cells - 1, 4) if long else []
-    said = line(*(line(mark, " " * _SETTING) if long else name), rank)
+    said = line(*(line(mark, " " * room) if long else name), rank)
     beside = width(said) + fmt.width_of(effect) + 2 < cells
     made.append(line(*said, (f"  {effect}" * beside, "dim")))
     if how or not beside:

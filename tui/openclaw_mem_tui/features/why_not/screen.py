@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from openclaw_mem_engine.api import (
+    ONLY_HERE_MEANS,
     Change,
     Excerpt,
     Expected,
@@ -149,8 +150,9 @@ class WhyNotScreen(WorkbenchScreen):
         asked, steps = self.query_one("#asked", Pane), self.query_one("#walk", Pane)
         asked.show(lambda cells: render.heading(view.query, answer, self.passage.location, cells))
         self.label(steps, "steps")
-        held = answer is not None and answer.changes
-        self.label(self.changes, "changes that would return it" if held else "changes")
+        changes = answer.changes if answer is not None else ()
+        legend = ONLY_HERE_MEANS * any(change.mark for change in changes)
+        self.label(self.changes, "changes that would return it" if changes else "changes", legend)
         notes, shown = self.query_one("#notes", Brief), self.query_one("#passage", Pane)
         notices = partial(status.soundness, view, activity, framed=True)
         notes.set_class(bool(notices(80)), "-on")

@@ -244,11 +244,13 @@ def status(state: IndexState, activity: Activity, progress: str, cells: int, fra
         shown = line((" ◐ ", "accent"), ("reading the index", "dim"))
     else:
         # The last message says nothing about the present state of the index.
-        errors = activity.damage or activity.errors or (state.report and state.report.errors)
-        sound = not errors and state.overview is not None and state.overview.freshness.state == "fresh"
-        mark = spans.GOOD if sound else spans.DEGRADED
-        idle = DAMAGED if activity.damage is not None else "idle"
-        said = state.said or activity.said or idle
+        errors = activity.errors or (state.report.errors if state.report is not None else 0)
+        broken = activity.damage is not None or errors > 0
+        fresh = "not read" if state.overview is None else str(state.overview.freshness.state)
+        mark = spans.BROKEN if broken else spans.GOOD if fresh == "fresh" else spans.DEGRADED
+        idle = {"fresh": "idle", "empty": "no index" if state.is_gone else "empty"}.get(fresh, fresh)
+        idle = fmt.count(errors, "error") if errors else idle
+        said = state.said or activity.said or (DAMAGED if activity.damage is not None else idle)
         shown = reported(in_full(said), mark)
     return brief(shown, cells)
 

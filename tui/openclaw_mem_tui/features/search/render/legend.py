@@ -39,7 +39,7 @@ def marks(trace: Trace) -> list[tuple[str, str]]:
 
 def pairs(columns: Sequence[Column]) -> list[str]:
     """What the columns of two numbers say."""
-    return [f"{c.title}: whole lines sent / lines of text" for c in columns if c.kind == "snippet"]
+    return [f"{c.title}: whole lines sent / lines" for c in columns if c.kind == "snippet"]
 
 
 def legend(trace: Trace | None) -> list[tuple[str, str]]:
