@@ -200,6 +200,10 @@ def test_a_smaller_pool_comes_after_plain_changes_and_another_score_is_said() ->
     assert lowered.score == "", "it changes no score"
     by_rank = next(change for change in changes if change.set == {"fusion": "rrf"})
     assert by_rank.score.endswith(" (min score is not applied)"), "which is below the minimum, and returned"
+    all_of_it = pool_of_lists(vector_list(rows[:8]), bm25_list([("c03", 3.0)]))
+    few = Search(ranked(all_of_it, knobs), {"c03"}, None, "min_score", OnePool(all_of_it), lambda: None)
+    more = few._score_then(ranked(all_of_it, knobs.set({"list_rows": 40, "fusion": "rrf"})))
+    assert more.startswith("score ") and "pool" not in more, "the lists have no more rows"
     limited = Change({"candidate_limit": 5}, 1)
     assert search._cost(limited) > search._cost(replace(larger, only_here=True))
 

@@ -152,6 +152,18 @@ async def test_a_move_behind_enter_is_made_on_the_answer(tmp_path: Path, start: 
         assert selected is not None and not selected.returned and hits.rows[hits.cursor - 1].returned
 
 
+async def test_a_letter_that_is_reported_late_does_not_undo_what_enter_asked(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash", *"nas", "enter")
+        line = lab(app).query_line
+        for typed in ("n", "na"):
+            line.post_message(Input.Changed(line, typed))
+        await press(pilot, "w")
+        assert app.screen.query_one("#walk") and lab(app).search.view.query == "nas"
+
+
 async def test_arrow_down_in_the_query_line_goes_to_the_newer_query_first(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, initial_query=DRILL)
     async with app.run_test(size=LARGE) as pilot:

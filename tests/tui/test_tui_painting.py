@@ -231,6 +231,10 @@ async def test_a_scroll_bar_paints_the_lines_that_differ_as_textual_would_paint_
                 ground = "color" if cell.style.reverse else "bgcolor"
                 assert getattr(cell.style, ground) == getattr(textual.style, ground)
         assert seen
+        await press(pilot, "escape")
+        assert not bar.is_attached and bar._painted
+        bar.position = 1.0
+        bar.refresh()  # as what is called after a pane is gone does
 
 
 async def test_the_first_frame_after_a_move_over_chunks_is_the_last(

@@ -344,7 +344,7 @@ class Search(Tries):
         now = self._score_in(after)
         if not self._score or not now or now == self._score:
             return ""
-        size, before = after.knobs.candidates, self._knobs.candidates
+        before, size = (sum(s.left for s in of.trace().of_kind("fusion")) for of in (self._before, after))
         because = [f"the pool is {'larger' if size > before else 'smaller'}"] if size != before else []
         because += ["min score is not applied"] * (after.no_cut is not None and after.knobs.min_score > 0)
         return f"score {now}" + (f" ({', '.join(because)})" if because else "")

@@ -30,7 +30,8 @@ def others(before: RankingState, after: RankingState, wanted: Collection[str]) -
     newly = (cut & then.keys()) - cut_then - {*wanted}
     cuts = {next(n for n, one in enumerate(after.results) if i in one.chunk_ids) for i in newly}
     counts = len(before.results), len(after.results)
-    return Others(tuple(lost), tuple(gained), len(cuts), counts if any(packed) != all(packed) else None)
+    differs = any(packed) != all(packed) and counts[0] != counts[1]
+    return Others(tuple(lost), tuple(gained), len(cuts), counts if differs else None)
 
 
 def _returned(state: RankingState, *, by_file: bool) -> dict[str, str]:

@@ -156,7 +156,8 @@ class LineBar(ScrollBar):
     def refresh(
         self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
     ) -> Self:
-        if self._painted and not (regions or layout or recompose):
+        # Of a screen that was closed meanwhile nothing can be made.
+        if self._painted and self.size and self.is_attached and not (regions or layout or recompose):
             lines = self._lines()
             if len(lines) == len(self._painted):
                 differ = (y for y, before in enumerate(self._painted) if before != lines[y])

@@ -153,6 +153,7 @@ class Lab(WorkbenchScreen):
 
     def load_lesson(self, number: int) -> None:
         """Ask a lesson's query with its knobs, against its baseline; of its backend, once that is there."""
+        self.search.last_lesson = number  # keys that follow before the backend is there go on from it
         backend = self.search.backend_of(number)
         if not self.search.uses(backend):
             self.use_backend(backend, partial(self.load_lesson, number))

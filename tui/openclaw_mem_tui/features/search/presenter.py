@@ -62,7 +62,7 @@ class SearchPresenter(Presenter[View]):
         self.draft = ""  # of a text to remember
         #: The lesson that is shown; None when another query was asked since.
         self.lesson_at: int | None = None
-        self._last_lesson = 0
+        self.last_lesson = 0  # that was asked for
         #: Knobs and lesson of each backend when another one took over.
         self.left: dict[str, tuple[Knobs, int | None]] = {}
         #: The backend that was asked for last; "" before.
@@ -338,12 +338,12 @@ class SearchPresenter(Presenter[View]):
             self.trouble(str(error))
             return False
         self.steps.forget_knobs(view.tried)
-        self.lesson_at = self._last_lesson = number
+        self.lesson_at = number
         self._show(view)
         self.history.add(view.query)
         return True
 
     def lesson_after(self, step: int) -> int:
-        """The number of the lesson ``step`` further; of the last one when none is shown."""
+        """The number of the lesson ``step`` further than the last one; of that one when none is shown."""
         count = len(self.guide) if self.guide is not None else 1
-        return (self._last_lesson + (step if self.lesson_at is not None else 0)) % count
+        return (self.last_lesson + (step if self.lesson_at is not None else 0)) % count

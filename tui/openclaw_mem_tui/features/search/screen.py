@@ -218,8 +218,9 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         self.set_focus(ring[(at + step) % len(ring)])
 
     @on(Input.Changed, "#query")
-    def _typed(self, event: Input.Changed) -> None:
-        self.ask(event.value)
+    def _typed(self) -> None:
+        # Not the value of the event: it may come behind a key that has asked for all that was typed.
+        self.ask(self.query_line.value)
 
     @on(CursorList.Chosen, "#hits")
     async def _chosen(self) -> None:
