@@ -346,4 +346,5 @@ class SearchPresenter(Presenter[View]):
     def lesson_after(self, step: int) -> int:
         """The number of the lesson ``step`` further than the last one; of that one when none is shown."""
         count = len(self.guide) if self.guide is not None else 1
-        return (self.last_lesson + (step if self.lesson_at is not None else 0)) % count
+        asked = self.lesson_at is not None or not self.uses(self.view.backend)
+        return (self.last_lesson + step * asked) % count
