@@ -153,10 +153,10 @@ class Lab(WorkbenchScreen):
 
     def load_lesson(self, number: int) -> None:
         """Ask a lesson's query with its knobs, against its baseline; of its backend, once that is there."""
-        self.search.last_lesson = number  # keys that follow before the backend is there go on from it
+        self.search.last_lesson, self.search.awaits_lesson = number, True
         backend = self.search.backend_of(number)
         if not self.search.uses(backend):
-            self.use_backend(backend, partial(self.load_lesson, number))
+            self.use_backend(backend, lambda: self.load_lesson(self.search.last_lesson))
         elif self.search.load_lesson(number):
             self._lesson_opens = True
             self.query_line.put(self.search.view.query)

@@ -62,7 +62,8 @@ class SearchPresenter(Presenter[View]):
         self.draft = ""  # of a text to remember
         #: The lesson that is shown; None when another query was asked since.
         self.lesson_at: int | None = None
-        self.last_lesson = 0  # that was asked for
+        #: The one that was asked for last, and whether its backend is awaited.
+        self.last_lesson, self.awaits_lesson = 0, False
         #: Knobs and lesson of each backend when another one took over.
         self.left: dict[str, tuple[Knobs, int | None]] = {}
         #: The backend that was asked for last; "" before.
@@ -338,7 +339,7 @@ class SearchPresenter(Presenter[View]):
             self.trouble(str(error))
             return False
         self.steps.forget_knobs(view.tried)
-        self.lesson_at = number
+        self.lesson_at, self.awaits_lesson = number, False
         self._show(view)
         self.history.add(view.query)
         return True
@@ -346,5 +347,4 @@ class SearchPresenter(Presenter[View]):
     def lesson_after(self, step: int) -> int:
         """The number of the lesson ``step`` further than the last one; of that one when none is shown."""
         count = len(self.guide) if self.guide is not None else 1
-        asked = self.lesson_at is not None or not self.uses(self.view.backend)
-        return (self.last_lesson + step * asked) % count
+        return (self.last_lesson + step * (self.lesson_at is not None or self.awaits_lesson)) % count
