@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shlex
 import shutil
 import stat
@@ -44,6 +45,10 @@ def plain(
         shutil.rmtree(folder)
 
 
+def owner_of() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
 def finding(said: Said, code: str) -> Any:
     (found,) = [found for found in said.json["findings"] if found["code"] == code]
     return found
@@ -57,7 +62,7 @@ def names(folder: Path) -> set[Path]:
 def test_a_data_folder_that_may_not_be_entered(plain: tuple[Call, World], closed: str) -> None:
     call, world = plain
     (world.root / closed).chmod(0)
-    named = f"{world.root / closed} (d---------, owner {os.geteuid()})"
+    named = f"{world.root / closed} (d---------, owner {owner_of()})"
     for argv in (["status"], ["search", "router"], ["index"], ["providers"]):
         said = call(*argv)
         assert said.code == 6 and said.out.startswith("agent " if argv == ["status"] else "")
@@ -78,7 +83,7 @@ def test_an_index_that_may_not_be_read_is_named_with_mode_and_owner(plain: tuple
     (index,) = world.indexes
     index.chmod(0)
     named = (
-        f"This user may not use {index} (----------, owner {os.geteuid()}). `chmod u+rwX {index}` allows it."
+        f"This user may not use {index} (----------, owner {owner_of()}). `chmod u+rwX {index}` allows it."
     )
     for command in (["status"], ["search", "router"], ["index"]):
         said = call(*command)
@@ -111,7 +116,7 @@ def test_a_file_that_may_not_be_written_to_is_enough(plain: tuple[Call, World]) 
     lock = world.indexes[0].with_name("main.sqlite.lock")
     lock.chmod(0o400)
     found = finding(call("doctor", "--json"), "not-writable")
-    assert found["evidence"] == [f"{lock} (-r--------, owner {os.geteuid()})"]
+    assert found["evidence"] == [f"{lock} (-r--------, owner {owner_of()})"]
     assert "OPENCLAW_MEM_HOME" in found["text"]
     lock.chmod(0o600)
     assert call("doctor").code == 0

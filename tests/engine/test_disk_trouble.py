@@ -229,7 +229,7 @@ def test_a_read_only_folder_is_said_and_the_index_stays(as_nobody: Path, open_be
 def test_the_folder_that_closes_a_workspace_is_named(as_nobody: Path) -> None:
     workspace = write_notes(as_nobody / "closed" / "ws", {"MEMORY.md": "the router is gull\n"})
     workspace.parent.chmod(0)
-    with pytest.raises(WorkspaceError, match=rf"{workspace.parent} \(d-{{9}}, owner \d+\) is closed"):
+    with pytest.raises(WorkspaceError, match=rf"{workspace.parent} \(d-{{9}}, owner \w+\) is closed"):
         open_workspace(workspace)
     workspace.parent.chmod(0o700)
 
@@ -240,9 +240,9 @@ def test_a_workspace_that_may_not_be_entered_keeps_its_index(as_nobody: Path, mo
     with open_memory(workspace, as_nobody / "home", provider="none") as memory:
         memory.sync()
         workspace.chmod(mode)
-        with pytest.raises(WorkspaceError, match=r"ws .*may not be .*ws \(d.{9}, owner \d+\) is closed"):
+        with pytest.raises(WorkspaceError, match=r"ws .*may not be .*ws \(d.{9}, owner \w+\) is closed"):
             memory.sync()
-        with pytest.raises(WorkspaceError, match=r"ws .*may not be .*ws \(d.{9}, owner \d+\) is closed"):
+        with pytest.raises(WorkspaceError, match=r"ws .*may not be .*ws \(d.{9}, owner \w+\) is closed"):
             memory.freshness()
         assert paths(memory, "router") == ["MEMORY.md"]
         workspace.chmod(0o700)

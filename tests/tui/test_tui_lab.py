@@ -255,7 +255,7 @@ async def test_a_hit_is_read_copied_exported_and_the_mouse_is_enough(tmp_path: P
         assert pilot.app.clipboard.endswith("Source: memory/runbooks/restore-drill.md#L1-L17")
 
         await press(pilot, "s")
-        for letter in "jmsc":
+        for letter in "Jmsc":
             await pilot.press("x")
             await pilot.pause()
             await pilot.press(letter)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 #: Free bytes with which SQLite can hardly write anything.
@@ -24,7 +25,10 @@ def described(path: Path) -> str:
         status = path.stat()
     except OSError:
         return str(path)
-    return f"{path} ({stat.filemode(status.st_mode)}, owner {status.st_uid})"
+    owner = str(status.st_uid)
+    with suppress(KeyError, NotImplementedError, OSError):  # no name for it, or none on Windows
+        owner = path.owner()
+    return f"{path} ({stat.filemode(status.st_mode)}, owner {owner})"
 
 
 def is_full(folder: Path) -> bool:

@@ -180,7 +180,7 @@ def offer_export(lab: Lab) -> None:
     svg = picture(app)
     changes = fmt.count(len(_to_paste(view)), "knob")
     choices = [
-        Choice("json", "JSON", "the trace of openclaw-mem search QUERY --explain --json", "j"),
+        Choice("json", "JSON", "the trace of openclaw-mem search QUERY --explain --json", "J"),
         Choice("markdown", "Markdown", "a report: stages, results, what was dropped and why", "m"),
         Choice("svg", "SVG", "this screen as a picture", "s"),
         Choice(
