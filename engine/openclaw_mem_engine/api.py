@@ -135,6 +135,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.unshown import percent as percent
     from openclaw_mem_engine.redact import redacted as redacted
     from openclaw_mem_engine.retrieval import examine_unopened as examine_unopened
+    from openclaw_mem_engine.retrieval import repair_unopened as repair_unopened
     from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision
     from openclaw_mem_engine.retrieval.unread import damage_of as damage_of
     from openclaw_mem_engine.sanitize import capital as capital

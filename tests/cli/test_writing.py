@@ -73,8 +73,9 @@ def test_a_data_folder_that_may_not_be_entered(plain: tuple[Call, World], closed
     found = finding(said, "no-access")
     assert found["text"].startswith(f"Permission denied: {Path(closed).name} cannot be used.")
     assert found["text"].endswith(f" Path: {world.root / closed}")
-    assert said.json["errors"] == 1 and found["evidence"] == [named]
-    subprocess.run(found["repair"], shell=True, check=True)
+    assert said.json["errors"] == 1 and found["evidence"] == [named] and found["fixable"]
+    world.data.chmod(0)  # and a folder on the way, where that is another one
+    assert "this user may use" in call("doctor", "--fix").out
     assert call("search", "router").code == 0
 
 
@@ -90,25 +91,23 @@ def test_an_index_that_may_not_be_read_is_named_with_mode_and_owner(plain: tuple
         assert said.code == 6 and named in said.err and "for writing" not in said.err
     said = call("doctor", "--json")
     assert "chmod" not in finding(said, "unavailable")["text"], "once is enough"
-    repair = finding(said, "not-writable")["repair"]
-    subprocess.run(repair, shell=True, check=True)
-    assert call("search", "router").code == 0
+    assert finding(said, "not-writable")["fixable"]
+    assert "this user may use 1 file or folder again" in call("doctor", "--fix").out
+    assert (index.stat().st_mode & 0o777, call("search", "router").code) == (0o600, 0)
 
 
 def test_a_data_folder_that_may_not_be_written_to(plain: tuple[Call, World]) -> None:
     call, world = plain
     world.write("memory/later.md", "# Later\n")
     subprocess.run(["chmod", "-R", "a-w", str(world.data)], check=True)
-    text = call("doctor").out
-    assert "files-not-indexed" in text and "--fix" not in text, "which could repair nothing"
-    assert "not-writable" in call("doctor", "--fix").out
     said = call("doctor", "--json")
     found = finding(said, "not-writable")
-    assert (said.code, found["severity"], found["fixable"]) == (6, "error", False)
+    assert (said.code, found["severity"], found["fixable"]) == (6, "error", True)
     assert str(world.data) in found["evidence"][0]
-    subprocess.run(["chmod", "-R", "u+rwX", str(world.data)], check=True)
-    assert "`openclaw-mem doctor --fix` repairs 1 finding" in call("doctor").out
-    assert call("index").code == 0
+    assert "files-not-indexed" in call("doctor").out
+    fixed = call("doctor", "--fix")
+    assert "files or folders again" in fixed.out and fixed.code == 0
+    assert "later.md" in call("files").out and call("index").code == 0
 
 
 def test_a_file_that_may_not_be_written_to_is_enough(plain: tuple[Call, World]) -> None:
@@ -117,9 +116,8 @@ def test_a_file_that_may_not_be_written_to_is_enough(plain: tuple[Call, World]) 
     lock.chmod(0o400)
     found = finding(call("doctor", "--json"), "not-writable")
     assert found["evidence"] == [f"{lock} (-r--------, owner {owner_of()})"]
-    assert "OPENCLAW_MEM_HOME" in found["text"]
-    lock.chmod(0o600)
-    assert call("doctor").code == 0
+    assert found["text"].endswith("The repair gives this user access to it.")
+    assert call("doctor", "--fix").code == 0 and lock.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_folder_that_is_still_to_be_made(
@@ -252,11 +250,11 @@ def test_permissions_of_the_lock_are_repaired_without_it(plain: tuple[Call, Worl
     (index,) = world.indexes
     lock = index.with_name(f"{index.name}.lock")
     lock.chmod(0o444)
-    assert "`openclaw-mem doctor --fix` repairs 1 finding" in call("doctor").out
-    said = call("doctor", "--fix")
-    assert "permissions of 1 file or folder narrowed" in said.out
-    assert stat.S_IMODE(lock.stat().st_mode) == 0o400
-    assert "not-writable" in said.out
     said = call("index")
     assert said.code == 6 and f"{lock.name} cannot be taken" in said.err
     assert "Check its permissions" in said.err
+    assert "`openclaw-mem doctor --fix` repairs 2 findings" in call("doctor").out
+    said = call("doctor", "--fix")
+    assert "permissions of 1 file or folder narrowed" in said.out and "again" in said.out
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    assert call("index").code == 0

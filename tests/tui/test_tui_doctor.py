@@ -144,8 +144,6 @@ async def test_an_index_that_is_removed_meanwhile_is_none_until_a_sync(tmp_path:
         assert "no index" in (title := str(screen.doctor.border_title)) and "healthy" not in title
         assert "not indexed" in screen.files.text and "up to date" not in screen.files.text
         await press(pilot, "F")
-        assert "there is no index: r builds it" in shown(screen, "#status") and not index.exists()
-        await press(pilot, "r")
         await until(pilot, lambda: "fresh" in shown(screen, "#facts") and index.exists())
         await until(pilot, lambda: "no index yet" not in screen.doctor.text)
 

@@ -32,7 +32,9 @@ from openclaw_mem_engine.providers.circuit_breaker import Embedders
 from openclaw_mem_engine.ranking.unshown import Unshown
 from openclaw_mem_engine.stores.damage import kept
 from openclaw_mem_engine.stores.findings import (
+    CLOSED,
     LOCATION_CODES,
+    OPEN,
     SEVERITIES,
     UNWRITABLE,
     Check,
@@ -81,14 +83,14 @@ def examine(
     idle = (
         (INDEX, FIX) if examination.found(*UNWRITABLE) else (INDEX,) if examination.found("workspace") else ()
     )
-    spared = "" if examination.found("unavailable") else "permissions"
+    spared = {*CLOSED} if examination.found("unavailable") else {OPEN, *CLOSED}
 
     def offered(finding: Finding) -> Finding:
         if finding.fixable and newer and finding.code not in LOCATION_CODES:
             finding = replace(finding, fixable=False, repair=UPGRADE)
         if failing and finding.code in ("vectors-awaited", "no-vectors"):  # no sync makes them now
             finding = replace(finding, text=f"{finding.text} {failing}", repair="")
-        if finding.repair.startswith(idle) and finding.code != spared:
+        if finding.repair.startswith(idle) and finding.code not in spared:
             finding = replace(finding, fixable=False, repair="")
         return finding
 
@@ -111,8 +113,9 @@ def fix(
         return []
     refuse_foreign(settings.index_path)
     # Not under the lock: that file may be one of them.
-    done = locations.narrow_permissions(settings) if "permissions" in codes else []
-    if codes == {"permissions"}:
+    done = locations.open_to_user(settings) if codes & CLOSED else []
+    done += locations.narrow_permissions(settings) if OPEN in codes else []
+    if codes <= {OPEN, *CLOSED}:
         return done
     with SyncLock(settings.index_path, "repairing").holding(LOCK_WAIT_S, cancel):
         done += locations.repair_locations(settings, codes)

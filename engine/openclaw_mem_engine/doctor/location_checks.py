@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -76,9 +76,8 @@ def check_writing(settings: Settings, out: Outcome) -> None:
     taken."""
     for path, error in filter(None, map(files.blocked, _folders(settings))):
         out.detail = "the data folder cannot be entered"
-        out.add(
-            "no-access", "error", files.unreachable(path, error), [described(path)], files.opening([path])
-        )
+        repair = _opening(settings, [path])
+        out.add("no-access", "error", files.unreachable(path, error), [described(path)], repair)
         return
     _check_access(settings, out)
     _check_room(settings, out)
@@ -90,23 +89,38 @@ def _nearest(folder: Path) -> Path:
     return next((path for path in (folder, *folder.parents) if path.exists()), folder)
 
 
+def _needed(settings: Settings) -> list[Path]:
+    """What a sync writes, as far as it is there. SQLite makes its log in the folder of the index, so a file
+    that may be written is not enough."""
+    return [*dict.fromkeys(map(_nearest, _folders(settings))), *_files(settings)]
+
+
+def _is_closed(path: Path) -> bool:
+    return not files.may(path, os.W_OK | (os.X_OK if path.is_dir() else os.R_OK))
+
+
+def _opening(settings: Settings, closed: Sequence[Path]) -> str:
+    """What gives this user these files and folders: a repair of ours, or the command for other folders of
+    this user; empty for those of another user."""
+    command = files.opening(closed)
+    ours = all(any(map(path.is_relative_to, _folders(settings))) for path in closed)
+    return FIX if command and ours else command
+
+
 def _check_access(settings: Settings, out: Outcome) -> None:
-    # SQLite makes its log in the folder of the index, so a file that may be written is not enough.
-    folders = list(dict.fromkeys(map(_nearest, _folders(settings))))
-    ours = list(_files(settings))
-    closed = [folder for folder in folders if not files.may(folder, os.W_OK | os.X_OK)]
-    closed += [file for file in ours if not files.may(file, os.R_OK | os.W_OK)]
-    number = counted(len(folders) + len(ours), "file and folder", "files and folders")
+    needed = _needed(settings)
+    closed = list(filter(_is_closed, needed))
+    number = counted(len(needed), "file and folder", "files and folders")
     out.detail = f"{number} can be written"
     if closed:
         number = counted(len(closed), "file or folder", "files or folders")
         out.detail = f"{number} cannot be written"
         these = closed[0].name if len(closed) == 1 else f"{number} of openclaw-mem"
-        text = (
-            f"This user cannot write {these}. No sync can run. Check the permissions, or "
-            "set OPENCLAW_MEM_HOME to a folder of yours."
-        )
-        out.add("not-writable", "error", text, map(described, closed), files.opening(closed))
+        repair = _opening(settings, closed)
+        advice = "Check the permissions, or set OPENCLAW_MEM_HOME to a folder of yours."
+        advice = "The repair gives this user access to it." if repair == FIX else advice
+        text = f"This user cannot write {these}. No sync can run. {advice}"
+        out.add("not-writable", "error", text, map(described, closed), repair)
 
 
 def _check_room(settings: Settings, out: Outcome) -> None:
@@ -266,6 +280,23 @@ def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
             database.merge_log()
         done.append("the write-ahead log was moved into the index")
     return done
+
+
+def open_to_user(settings: Settings) -> list[str]:
+    """Give this user its own files and folders that are closed to it; what was done, in words. Raises
+    IndexUnavailable."""
+    opened = list[Path]()
+    while True:
+        blocked = [path for path, _ in filter(None, map(files.blocked, _folders(settings)))]
+        closed = [path for path in blocked or filter(_is_closed, _needed(settings)) if path not in opened]
+        if _opening(settings, closed[:1]) != FIX:
+            return [f"this user may use {counted(len(opened), 'file or folder', 'files or folders')} again"]
+        opened += closed[:1]
+        try:
+            mode = opened[-1].stat().st_mode
+            opened[-1].chmod(stat.S_IMODE(mode) | (0o700 if stat.S_ISDIR(mode) else 0o600))
+        except OSError as error:
+            raise IndexUnavailable(files.unreachable(opened[-1], error)) from error
 
 
 def narrow_permissions(settings: Settings) -> list[str]:

@@ -308,3 +308,10 @@ def examine_unopened(
 
     with closing(ProviderSet(settings, read_only=True)) as lineup:
         return examine(settings, lineup.embedders, deep=deep, progress=progress, cancel=cancel)
+
+
+def repair_unopened(settings: Settings, report: DoctorReport, cancel: CancelToken | None = None) -> list[str]:
+    """What ``Backend.repair`` does, where no backend could be opened, without the checks behind it."""
+    from openclaw_mem_engine.doctor import fix
+
+    return fix(settings, report, cancel)

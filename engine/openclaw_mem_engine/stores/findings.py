@@ -16,14 +16,15 @@ Severity = Literal["error", "warning", "info"]
 #: The worst first.
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
-#: With one of these no sync runs, and nothing is written, but permissions of what is not "unavailable" can
-#: be changed.
-UNWRITABLE = frozenset({"no-access", "not-writable", "disk-full", "unavailable"})
+#: With one of these no sync runs, and nothing is written. Permissions can be changed, those of ``CLOSED``
+#: always, and ``OPEN`` ones of what is not "unavailable".
+CLOSED, OPEN = frozenset({"no-access", "not-writable"}), "permissions"
+UNWRITABLE = frozenset({*CLOSED, "disk-full", "unavailable"})
 
 #: Damaged indexes that a repair keeps, the last ones: each is as large as an index.
 KEEP_DAMAGED = 2
 #: What is repaired without a new index.
-LOCATION_CODES = frozenset({"left-overs", "log-large", "permissions"})
+LOCATION_CODES = frozenset({"left-overs", "log-large", OPEN, *CLOSED})
 
 #: How many paths or rows are shown of all; the text has the exact number. Characters of each.
 EVIDENCE, _EVIDENCE_CHARS = 5, 200

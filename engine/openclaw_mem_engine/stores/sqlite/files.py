@@ -213,7 +213,7 @@ def opening(closed: Sequence[Path]) -> str:
     """The command that gives this user the files and folders that are closed to it; empty for those of
     another user."""
     try:
-        own = all(path.stat().st_uid == os.geteuid() for path in closed)
+        own = bool(closed) and all(path.stat().st_uid == os.geteuid() for path in closed)
     except (AttributeError, OSError):  # no such numbers on Windows; a folder that may not be entered
         own = False
     return f"chmod u+rwX {quoted(closed)}" if own else ""

@@ -264,6 +264,11 @@ class IndexPresenter(Presenter[IndexState]):
 
     async def _repair(self, report: DoctorReport) -> None:
         started = time.perf_counter()
+        if not self.service.is_open:
+            from openclaw_mem_engine.api import repair_unopened  # as above
+
+            await self.service.read_files(lambda settings, token: repair_unopened(settings, report, token))
+            return
         done, after = await self.service.long(
             "doctor", lambda memory, token: memory.repair(report, self._on_progress, token)
         )

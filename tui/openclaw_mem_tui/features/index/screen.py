@@ -11,7 +11,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from openclaw_mem_engine.api import Check, FileRow, Finding, IndexDamaged, Plan, SyncRequest
+from openclaw_mem_engine.api import Check, DoctorReport, FileRow, Finding, IndexDamaged, Plan, SyncRequest
 from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.index.presenter import CHECKING, REPAIRING, IndexPresenter
 from openclaw_mem_tui.features.index.render import doctor, files, summary
@@ -258,17 +258,16 @@ class IndexScreen(ListScreen[IndexPresenter]):
         report, damage = self.presenter.state.report, self.search.activity.damage
         fixable = doctor.repairable(report)
         lost = " ".join(finding.text for finding in fixable if finding.replaces)
-        if not self._is_free():
+        # Permissions may be what keeps the index from being opened.
+        if not self._is_free(able=self.presenter.examines and not lost and (report is None or bool(fixable))):
             return
         if damage is not None or lost:
             self.run_in(partial(self._ask_repair, damage or IndexDamaged(lost)), "doctor")
         elif doctor.rebuilds(fixable):
             self.run_in(partial(self._ask_rebuild, "repair"), "doctor")
         elif report is not None and fixable:
-            repair = partial(self.run_in, partial(self.presenter.repair, report), "doctor")
+            repair = partial(self.run_in, partial(self._repair_found, report), "doctor")
             confirm(self, "repair the findings", partial(doctor.repairs, fixable), "repair", repair)
-        elif self.presenter.state.is_gone:
-            self.presenter.say(f"there is no index: {key('sync_now')} builds it")
         elif report is not None and report.synced:
             self._sync(Job(verify=True, tails=True))
         elif report is None or self.presenter.state.stale:
@@ -279,6 +278,11 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.go_to(self.doctor)
             self.presenter.say(f"{key('repair')} repairs none of these findings; {key('chunks')} opens one")
 
+    async def _repair_found(self, report: DoctorReport) -> None:
+        await self.presenter.repair(report)
+        if not self.search.service.is_open and not self.presenter.state.trouble:
+            self.lab.resync(Job())  # which opens it
+
     def _run_doctor(self, work: Callable[[], Awaitable[None]]) -> None:
         if self._is_free(able=self.presenter.examines):
             self.run_in(work, "doctor")
@@ -287,10 +291,10 @@ class IndexScreen(ListScreen[IndexPresenter]):
         """Whether what needs an open index, or is ``able`` without one, or needs a ``whole`` one can run now;
         says why not."""
         if not (self.search.service.is_open or able) or (whole and self.presenter.state.unreadable):
-            damaged = self.search.activity.damage is not None or self.presenter.state.names_damage
-            again = f"{key('repair')} repairs it" if damaged else f"{key('sync_now')} tries again"
-            opens = doctor.opens(self.presenter.state.report)
-            self.presenter.say(f"the index cannot be read: {f'run `{opens}`, then ' * bool(opens)}{again}")
+            state, damage = self.presenter.state, self.search.activity.damage
+            repairs = damage is not None or state.names_damage or doctor.repairable(state.report)
+            again = f"{key('repair')} repairs it" if repairs else f"{key('sync_now')} tries again"
+            self.presenter.say(f"the index cannot be read: {again}")
         elif whole and self.search.activity.damage is not None:
             self.presenter.say(DAMAGED)
         elif self.search.activity.phase == "syncing":

@@ -42,12 +42,6 @@ def repairable(report: DoctorReport | None) -> list[Finding]:
     return [] if report is None else [found for found in report.findings if action_of(found) == "repair"]
 
 
-def opens(report: DoctorReport | None) -> str:
-    """The command that gives this user what is closed to it; empty where nothing is, or none is known."""
-    found = report.findings if report is not None else ()
-    return next((fmt.inert(each.repair) for each in found if each.code == "not-writable"), "")
-
-
 def rebuilds(findings: Iterable[Finding]) -> bool:
     """Whether one of those that the key repairs takes a new index."""
     by_key = (found for found in findings if action_of(found) == "repair")
