@@ -180,7 +180,7 @@ async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tm
         assert "? not known" in str(screen.query_one("#files").border_title)
         why = "Files not known: the index cannot be read; r tries again"
         assert why in text_of(screen.files.line_at(-1)[0]) and why not in shown(screen, "#detail")
-        for key, said in (("R", "the index cannot be read: r tries again"), ("enter", "no file is selected")):
+        for key, said in (("R", "the index cannot be read: r tries again"), ("enter", "no row is selected")):
             await press(pilot, key)
             assert said in shown(screen, "#status")
         index.rmdir()

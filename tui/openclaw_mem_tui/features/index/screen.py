@@ -120,7 +120,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         hint = key_hint("order", f"order: {state.order}") if state.files else ""
         self.label(self.files, markup(files.title(state) + other), hint)
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)))
-        self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
+        self.label(self.events, f"events · {len(events):,}" if events else "events")
         self.draw_selected()
 
     def draw_selected(self) -> None:
@@ -314,12 +314,11 @@ class IndexScreen(ListScreen[IndexPresenter]):
 
     @on(CursorList.Chosen)
     def action_chunks(self) -> None:
-        row = self.files.selected
+        if not self.has_row():
+            return
         if self.at is not self.files:
             self._follow(self.at.selected)
-        elif row is None:
-            self.presenter.say(_NO_FILE)
-        else:
+        elif (row := self.files.selected) is not None:
             self.open_chunks(row.path)
 
     def _follow(self, item: doctor.Item | Event | None) -> None:
