@@ -282,7 +282,9 @@ async def test_starts_and_stops_of_the_watcher_take_one_row(
         assert "watch  Watching for changes." in rows[0], "alone"
         assert "A search failed." in rows[1] and "watch ×6  Watching stopped." in rows[2]
         assert "watch" not in "".join(rows[3:])
-        assert f"events · {screen.events.counted[1]} " in f"{frame(screen.events)} ", "rows, as a filter counts"
+        assert f"events · {screen.events.counted[1]} " in f"{frame(screen.events)} ", (
+            "rows, as a filter counts"
+        )
         assert screen.events.counted[1] < before + 8
         await press(pilot, "tab", "tab", "j", "j")
         drawn = screen.detail.text

@@ -101,12 +101,10 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
     def draw_selected(self) -> None:
         """Draw the details of the selected row."""
 
-    def show_detail(
-        self, shown: object, title: str, drawer: Drawer, of: Table[Any] | None = None
-    ) -> bool:
+    def show_detail(self, shown: object, title: str, drawer: Drawer, of: Table[Any] | None = None) -> bool:
         """Draw the details when ``shown`` is other than before; False when it is the same, and nothing
-        changes. They say so where the filter leaves no row of the list that they are ``of`` (None: the one with
-        the focus)."""
+        changes. They say where the filter leaves no row of the list that they are ``of`` (None: that with the
+        focus)."""
         table = self.at if of is None else of
         if table.wanted and not table.counted[0]:
             shown, drawer = title, partial(_no_match, title)

@@ -85,7 +85,7 @@ def message_here(text: str, limit: int = LINE_LIMIT, named: Callable[[str], str]
 
 
 def with_reason(text: str, why: str) -> str:
-    """``A search failed. The index is damaged.``: what failed, and the first sentence of ``why``, for a row."""
+    """``A search failed. The index is damaged.``: what failed, and the first sentence of ``why``."""
     first = message_here(why).partition(". ")[0].removesuffix(".")
     return f"{inert(text)} {first}." if first else inert(text)
 

@@ -161,8 +161,11 @@ class IndexScreen(ListScreen[IndexPresenter]):
         return frozenset({"repair"})
 
     def draw_keys(self) -> None:
-        of_file = "text" * (self.search.activity.damage is not None)  # its chunks are not known
-        self.query_one(KeyBar).rename(of_file if self.at is self.files else "open")
+        bar, state, activity = self.query_one(KeyBar), self.presenter.state, self.search.activity
+        unread = activity.phase == "failed" or (bool(state.unreadable) and not state.names_damage)
+        bar.rename("try again" * unread, "sync_now")
+        of_file = "text" * (activity.damage is not None)  # its chunks are not known
+        bar.rename(of_file if self.at is self.files else "open")
         super().draw_keys()
 
     def status_at(self, cells: int) -> Line:
@@ -322,8 +325,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
             self.open_chunks(row.path)
 
     def _follow(self, item: doctor.Item | Event | None) -> None:
-        """From a finding to its repair, or to the screen or the chunks of the first file that it is about;
-        else all that is known of the row."""
+        """From a finding to its repair, to its screen or the chunks of its first file; else to all known."""
         if not isinstance(item, Finding):
             self.action_messages()
         elif doctor.action_of(item) == "repair":

@@ -71,8 +71,8 @@ class History:
 
 class Tried(NamedTuple):
     """What a step changes: the knobs, or the simulated faults. ``by_swap``: also the baseline, which the
-    knobs were swapped with. ``cleared``: the baseline, as its pin and its knobs, that a key cleared. ``left``:
-    all that there was, which starting over took away."""
+    knobs were swapped with. ``cleared``: the baseline, as its pin and its knobs, which a key cleared.
+    ``left``: all that there was, which starting over took away."""
 
     knobs: Knobs
     faults: frozenset[str]

@@ -159,8 +159,8 @@ def _days(session: Session, year: int) -> str:
 
 
 def _in_row(moment: Moment, cells: int) -> str:
-    """What happened, of a failure also why, without what the column of the kind says, in as many whole phrases
-    as there is room for with cut paths; a query is cut anywhere."""
+    """What happened, and why it failed, without what the column of the kind says, in as many whole phrases as
+    there is room for with cut paths; a query is cut anywhere."""
     failed = moment.state == "failed" or moment.kind == "search-failed"
     whole = fmt.with_reason(moment.summary, moment.why * failed)
     for said in _IN_KIND:
