@@ -291,6 +291,18 @@ async def test_z_takes_back_the_last_step_whichever_it_was(tmp_path: Path) -> No
         assert "nothing to undo: no change by openclaw-mem" in shown(screen, "#status")
 
 
+async def test_a_proposal_stays_selected_when_another_comes_back(tmp_path: Path) -> None:
+    twice = TWICE + "- buy the blue paint\n- Buy the blue paint.\n"
+    async with opened(of_notes(tmp_path, {"MEMORY.md": twice})) as (pilot, screen):
+        first, second = (one.id for one in screen.presenter.state.found)
+        await press(pilot, "a", "enter")
+        assert [one.id for one in screen.presenter.state.found] == [second], "the nearest one is selected"
+        await press(pilot, "D", "enter")
+        assert [one.id for one in screen.presenter.state.found] == [first, second]
+        selected = screen.candidates.selected
+        assert selected is not None and selected.id == second and screen.candidates.cursor == 1
+
+
 async def test_an_undo_writes_what_was_shown_whatever_was_edited_since(tmp_path: Path) -> None:
     async with opened(of_notes(tmp_path, {"MEMORY.md": TWICE})) as (pilot, screen):
         note, editor = tmp_path / "ws/MEMORY.md", NoteEditor(settings_for(tmp_path / "ws", tmp_path / "home"))

@@ -22,6 +22,8 @@ from openclaw_mem_tui.features.curate.screen import CurateScreen
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.providers.screen import ProvidersScreen
+from openclaw_mem_tui.features.search.remembered import NOTHING
+from openclaw_mem_tui.features.search.start_page import suggested
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
 from openclaw_mem_tui.widgets.edges import KeyBar, Top
 from openclaw_mem_tui.widgets.line_view import Pane
@@ -93,6 +95,28 @@ async def test_the_lab_offers_only_what_works(damage: Callable[[Path], None], tm
         assert app.screen is screen
         await press(pilot, "q")
     assert app.return_code == 0
+
+
+async def test_a_damaged_index_is_offered_no_query_and_what_continues_has_no_sign_of_failure(
+    tmp_path: Path,
+) -> None:
+    settings = indexed(tmp_path)
+    app = workbench(settings, lambda _: None)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        assert "From your notes" in lab(app).hits.text
+    app = workbench(settings, damaged_middle)
+    app.search.remembered = replace(NOTHING, query="badger orchard")
+    async with app.run_test(size=LARGE) as pilot:
+        await until(pilot, lambda: app.search.activity.damage is not None)
+        await settled(pilot)
+        screen = lab(app)
+        assert app.search.start_page.suggestions and "your notes" not in screen.hits.text
+        assert "From what you left" in screen.hits.text and len(suggested(app.search)) == 1
+        await press(pilot, "escape", "enter")
+        await until(pilot, lambda: bool(screen.search.view.error))
+        await settled(pilot)
+        assert status_of(app).startswith(" ! continued: the query"), "the search failed, not this"
 
 
 @pytest.mark.parametrize("damage", [damaged_header, damaged_middle])

@@ -165,7 +165,9 @@ async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tm
         await press(pilot, "c")
         assert "up to date" not in screen.files.text and "matches disk" not in screen.detail.text
         keys = screen.query_one(KeyBar).text
-        assert "R rebuild" not in keys and "V verify" not in keys and "r sync" in keys, "those need an index"
+        assert "R rebuild" not in keys and "V verify" not in keys and "r try again" in keys, (
+            "those need an index"
+        )
         facts = shown(screen, "#facts")
         assert "what can be read is not known" in facts and "vectors" not in facts and "fresh" not in facts
         await press(pilot, "exclamation_mark")
@@ -178,13 +180,14 @@ async def test_files_are_not_known_while_a_folder_is_at_the_path_of_the_index(tm
         assert "? not known" in str(screen.query_one("#files").border_title)
         why = "Files not known: the index cannot be read; r tries again"
         assert why in text_of(screen.files.line_at(-1)[0]) and why not in shown(screen, "#detail")
-        for key, said in (("R", "the index cannot be read: r tries again"), ("enter", "no file is selected")):
+        for key, said in (("R", "the index cannot be read: r tries again"), ("enter", "no row is selected")):
             await press(pilot, key)
             assert said in shown(screen, "#status")
         index.rmdir()
         aside.rename(index)
         await press(pilot, "r")
         await until(pilot, lambda: "● up to date" in screen.files.text)
+        assert "r sync" in screen.query_one(KeyBar).text
 
 
 async def test_esc_stops_what_runs_and_then_leaves(tmp_path: Path) -> None:

@@ -60,6 +60,36 @@ async def test_the_run_before_an_edit_is_the_baseline(
         assert screen.search.view.query == "postgres" == screen.query_line.value, "instead of the last query"
 
 
+async def test_a_cleared_baseline_comes_back_with_its_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Workbench, "suspend", lambda _app: nullcontext())
+    monkeypatch.setenv("VISUAL", "sed -i s/cellar/attic/")
+    async with running(tmp_path, initial_query="cellar") as (pilot, screen):
+        before = screen.search.view.trace
+        await press(pilot, "full_stop", "e")
+        await until(pilot, lambda: screen.search.view.trace is not before and screen.search.view.answers)
+        await settled(pilot)
+        assert screen.search.view.baseline_name == "before the edit" and " out " in screen.answer.text
+        await press(pilot, "B")
+        assert screen.search.view.baseline_name == "default"
+        assert screen.search.activity.said == "the configured defaults are the baseline; z undoes it"
+        assert "expected" in screen.answer.text and " out " not in screen.answer.text, "nor a move against it"
+        await press(pilot, "z")
+        assert screen.search.activity.said == "undo: baseline: before the edit; Z redoes it"
+        baseline = screen.search.view.baseline
+        assert baseline is not None and baseline.trace is before and " out " in screen.answer.text
+        await press(pilot, "Z")
+        assert screen.search.activity.said == "redo: baseline: default; z undoes it"
+        assert screen.search.view.pin is None and " out " not in screen.answer.text
+        await press(pilot, "B")
+        assert screen.search.activity.said == "the configured defaults are the baseline", "no step"
+        await press(pilot, "z")
+        assert screen.search.view.baseline_name == "before the edit"
+        await press(pilot, "U", "z")
+        assert screen.search.view.baseline_name == "before the edit", "the key that resets all clears it too"
+
+
 async def test_the_terminal_comes_back_after_an_editor_that_does_not_exist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

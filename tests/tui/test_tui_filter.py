@@ -12,6 +12,7 @@ from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
 from openclaw_mem_tui.features.index.screen import IndexScreen
 from openclaw_mem_tui.features.search.state import KNOB_NAMES
 from openclaw_mem_tui.features.timeline.screen import TimelineScreen
+from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.widgets.dialogs import Choices, HelpText
 from openclaw_mem_tui.widgets.edges import KeyBar
 from openclaw_mem_tui.widgets.filter_line import FilterLine
@@ -120,6 +121,30 @@ async def test_every_list_is_filtered_in_the_same_way(tmp_path: Path, size: tupl
         await press(pilot, "f", *"missed", "enter")
         assert all(moment.is_missed for moment in [timeline.events.selected] if moment is not None)
         assert 0 < timeline.events.counted[0] < timeline.events.counted[1]
+
+
+async def test_a_list_without_a_match_says_so_and_opens_nothing(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path)
+    names = {"2": ("provider",), "3": ("file", "finding", "event"), "4": ("event", "session", "file")}
+    names["5"] = ("proposal", "note")
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape")
+        for key, of_lists in names.items():
+            await press(pilot, key)
+            screen = app.screen
+            assert isinstance(screen, ListScreen)
+            for table, name in zip(screen.lists, of_lists, strict=False):
+                screen.go_to(table)
+                await press(pilot, "f", *"nothing-like-it", "enter")
+                assert screen.at is table and table.counted[0] == 0 < table.counted[1]
+                assert f"No {name} matches the filter." in screen.detail.text
+                if key != "2":  # whose key is about the last query
+                    await press(pilot, "enter")
+                    assert app.screen is screen, "no box, and no other screen"
+                    assert "no row is selected" in screen.status_line.text
+                await press(pilot, "escape")
+                assert "filter" not in screen.detail.text and table.counted[0] == table.counted[1]
 
 
 async def test_knobs_are_filtered_and_found_in_the_palette(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -230,6 +231,35 @@ async def test_failed_searches_and_other_processes_reach_the_events(
         assert "A search failed." in screen.events.text
 
 
+async def test_a_row_of_an_event_says_how_it_ended_and_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presenter, "EVENTS_EVERY_S", 0.02)
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        settings, before = screen.search.service.settings, len(screen.presenter.state.events)
+        log = EventLog(settings.data_dir / EVENTS_FILE)
+        add = partial(log.add, agent=settings.agent, workspace=str(settings.workspace))
+        why = "The index is damaged. `openclaw-mem doctor --fix` repairs it."
+        add("sync", "1 file new or modified.", counts={"changed": 1, "cacheHits": 2, "withoutText": 3})
+        add("sync", "The sync failed.", counts={"failed": 1}, reason=why)
+        add("search-failed", "A search failed.", reason=why)
+        for errors, warnings in (2, 1), (0, 1), (0, 0):
+            text = f"{errors} errors, {warnings} warnings."
+            add("doctor", text, counts={"errors": errors, "warnings": warnings, "infos": 1}, reason="a-code")
+        await until(pilot, lambda: len(screen.presenter.state.events) == before + 6)
+        await settled(pilot)
+        rows = " ".join(screen.events.text.split())
+        assert "! doctor 0 errors, 1 warnings." in rows and "✗ doctor 2 errors" in rows
+        assert "i doctor 0 errors, 0 warnings." in rows, "only what it found is bad"
+        assert "A search failed. The index is damaged." in rows
+        assert "The sync failed. The index is damaged." in rows and "repairs it" not in rows
+        await press(pilot, "tab", "tab", "f", *"file new or", "enter")
+        assert "from the cache 2" in screen.detail.text and "without text 3" in screen.detail.text
+        await press(pilot, "escape", "4", "f", *"sync failed", "enter")
+        timeline = pilot.app.screen
+        assert isinstance(timeline, TimelineScreen) and "damaged" in timeline.events.text
+
+
 async def test_starts_and_stops_of_the_watcher_take_one_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,7 +282,10 @@ async def test_starts_and_stops_of_the_watcher_take_one_row(
         assert "watch  Watching for changes." in rows[0], "alone"
         assert "A search failed." in rows[1] and "watch ×6  Watching stopped." in rows[2]
         assert "watch" not in "".join(rows[3:])
-        assert f"events · {before + 8}" in frame(screen.events)
+        assert f"events · {screen.events.counted[1]} " in f"{frame(screen.events)} ", (
+            "rows, as a filter counts"
+        )
+        assert screen.events.counted[1] < before + 8
         await press(pilot, "tab", "tab", "j", "j")
         drawn = screen.detail.text
         assert drawn.count("Watching for changes.") == drawn.count("Watching stopped.") == 3

@@ -77,7 +77,7 @@ async def test_an_index_that_cannot_be_opened_says_so_here_too(tmp_path: Path) -
         assert "locked by a test" in shown(screen, "#facts")
         assert "chunks" not in str(screen.query_one("#files").border_subtitle), "there is no file"
         assert "check" not in str(screen.doctor.border_subtitle).replace("not checked", "")
-        assert "r tries again" in shown(screen, "#status")
+        assert "r tries again" in shown(screen, "#status") and "r try again" in screen.query_one(KeyBar).text
 
 
 async def test_the_log_and_the_checks_are_read_where_the_index_cannot_be_opened(tmp_path: Path) -> None:

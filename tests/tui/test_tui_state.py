@@ -91,7 +91,7 @@ def test_a_pin_keeps_its_trace_for_its_query_and_its_knobs_for_others() -> None:
     other = state.answered(state.asked(back, "gateway"), replace(world.pool(), query="gateway"))
     assert other.baseline is not None and other.baseline.trace.knobs.min_score == 0.0
     assert other.baseline_name == "pinned knobs"
-    assert not state.unpinned(state.tuned(view, Knobs())).compares
+    assert not state.against(state.tuned(view, Knobs())).compares
 
 
 def test_the_run_before_an_edit_is_the_baseline_of_its_query_alone() -> None:

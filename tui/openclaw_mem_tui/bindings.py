@@ -130,7 +130,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action(
             "undo_knob",
             "z",
-            "undo the last change of a knob or fault, or starting over",
+            "undo the last change of a knob or fault, clearing the baseline, or starting over",
             "search providers",
         ),
         Action("redo_knob", "Z", "redo it", "search providers"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.presenter import Presenter
 from openclaw_mem_tui.render.damage import unopened
-from openclaw_mem_tui.render.spans import Line
+from openclaw_mem_tui.render.spans import Line, line, wrapped
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.widgets.frames import more
 from openclaw_mem_tui.widgets.line_view import Drawer, Pane
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.screen import SearchScreen
 
 PresenterT = TypeVar("PresenterT", bound=Presenter[Any])
+
+
+def _no_match(name: str, cells: int) -> list[Line]:
+    return wrapped(line((f"No {name} matches the filter.", "dim")), cells - 1)
 
 
 class ListScreen(WorkbenchScreen, Generic[PresenterT]):
@@ -87,12 +92,22 @@ class ListScreen(WorkbenchScreen, Generic[PresenterT]):
         """``event 2 of 20``: where the cursor of a list is, among the rows that its filter leaves."""
         return f"{name} {table.cursor + 1:,} of {table.counted[0]:,}" if table.selected is not None else ""
 
+    def has_row(self) -> bool:
+        """Whether the list shows a row; says so where it has none."""
+        if not self.at.counted[0]:
+            self.tell("no row is selected")
+        return bool(self.at.counted[0])
+
     def draw_selected(self) -> None:
         """Draw the details of the selected row."""
 
-    def show_detail(self, shown: object, title: str, drawer: Drawer) -> bool:
+    def show_detail(self, shown: object, title: str, drawer: Drawer, of: Table[Any] | None = None) -> bool:
         """Draw the details when ``shown`` is other than before; False when it is the same, and nothing
-        changes."""
+        changes. They say where the filter leaves no row of the list that they are ``of`` (None: that with the
+        focus)."""
+        table = self.at if of is None else of
+        if table.wanted and not table.counted[0]:
+            shown, drawer = title, partial(_no_match, title)
         if shown == self._detailed:
             return False
         self._detailed = shown

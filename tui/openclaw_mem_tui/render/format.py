@@ -84,6 +84,12 @@ def message_here(text: str, limit: int = LINE_LIMIT, named: Callable[[str], str]
     return numbers(inert(advice(text), limit))
 
 
+def with_reason(text: str, why: str) -> str:
+    """``A search failed. The index is damaged.``: what failed, and the first sentence of ``why``."""
+    first = message_here(why).partition(". ")[0].removesuffix(".")
+    return f"{inert(text)} {first}." if first else inert(text)
+
+
 def inert_lines(text: str, limit: int = LINE_LIMIT) -> list[str]:
     """The lines of a text (they end at ``\\n``; a ``\\r`` before it is dropped), each inert."""
     return [inert(line.removesuffix("\r"), limit) for line in text.split("\n")]

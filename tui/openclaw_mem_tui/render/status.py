@@ -303,8 +303,7 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
     sign = spans.BROKEN if failed else spans.DEGRADED if degraded else spans.GOOD
     if activity.said:
         # A good message has no sign of failure.
-        calm = spans.DEGRADED if failed and not view.error else sign
-        return reported(in_full(activity.said), calm)
+        return reported(in_full(activity.said), spans.DEGRADED if failed else sign)
     if failed:
         wrong = "index damaged" if activity.damage else "index has errors"
         return line(sign, ("no answer" if view.error else wrong, "bad"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
             _CANDIDATES, id="candidates", classes="listed"
         )
         self.files: Table[FileUse] = Table(_FILES, id="memory-files", classes="listed")
+        self.candidates.known_by, self.files.known_by = attrgetter("id"), attrgetter("path")
         self.use_lists(Pane(id="proposal", classes="pane"), self.candidates, self.files)
         self._proposes = True
 
@@ -186,6 +188,8 @@ class CurateScreen(ListScreen[CuratePresenter]):
 
     @on(CursorList.Chosen)
     def action_open_note(self) -> None:
+        if not self.has_row():
+            return
         if path := self._path():
             self.open_chunks(path)
         else:

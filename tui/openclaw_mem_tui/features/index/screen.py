@@ -120,7 +120,7 @@ class IndexScreen(ListScreen[IndexPresenter]):
         hint = key_hint("order", f"order: {state.order}") if state.files else ""
         self.label(self.files, markup(files.title(state) + other), hint)
         self.label(self.doctor, doctor.title(state, damaged), markup(doctor.subtitle(state)))
-        self.label(self.events, f"events · {len(state.events):,}" if state.events else "events")
+        self.label(self.events, f"events · {len(events):,}" if events else "events")
         self.draw_selected()
 
     def draw_selected(self) -> None:
@@ -161,8 +161,11 @@ class IndexScreen(ListScreen[IndexPresenter]):
         return frozenset({"repair"})
 
     def draw_keys(self) -> None:
-        of_file = "text" * (self.search.activity.damage is not None)  # its chunks are not known
-        self.query_one(KeyBar).rename(of_file if self.at is self.files else "open")
+        bar, state, activity = self.query_one(KeyBar), self.presenter.state, self.search.activity
+        unread = activity.phase == "failed" or (bool(state.unreadable) and not state.names_damage)
+        bar.rename("try again" * unread, "sync_now")
+        of_file = "text" * (activity.damage is not None)  # its chunks are not known
+        bar.rename(of_file if self.at is self.files else "open")
         super().draw_keys()
 
     def status_at(self, cells: int) -> Line:
@@ -318,17 +321,15 @@ class IndexScreen(ListScreen[IndexPresenter]):
 
     @on(CursorList.Chosen)
     def action_chunks(self) -> None:
-        row = self.files.selected
+        if not self.has_row():
+            return
         if self.at is not self.files:
             self._follow(self.at.selected)
-        elif row is None:
-            self.presenter.say(_NO_FILE)
-        else:
+        elif (row := self.files.selected) is not None:
             self.open_chunks(row.path)
 
     def _follow(self, item: doctor.Item | Event | None) -> None:
-        """From a finding to its repair, or to the screen or the chunks of the first file that it is about;
-        else all that is known of the row."""
+        """From a finding to its repair, to its screen or the chunks of its first file; else to all known."""
         if not isinstance(item, Finding):
             self.action_messages()
         elif doctor.action_of(item) == "repair":

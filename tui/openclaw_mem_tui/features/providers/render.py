@@ -140,8 +140,7 @@ def detail(
     if not group:
         if chain.trouble:
             return wrapped(line(("The providers could not be read; the reason is below.", "dim")), cells - 1)
-        said = "No provider matches the filter." if chain.links else "The providers are being read."
-        return wrapped(line((said, "dim")), cells - 1)
+        return wrapped(line(("The providers are being read.", "dim")), cells - 1)
     details = Details(cells)
     say, link = details.say, group[0]
     said, role = _state(link)

@@ -144,7 +144,7 @@ class ProvidersScreen(ListScreen[ProvidersPresenter]):
         waits = () if group else self.waits
         damaged = self.search.activity.damage is not None
         draw = partial(_details, group, state, damaged, waits)
-        self.show_detail((group, state, damaged, waits), render.title(group), draw)
+        self.show_detail((group, state, damaged, waits), render.title(group), draw, self.chain)
         self.call_after_refresh(self.mark_more)
 
     def mark_more(self) -> None:

@@ -19,7 +19,7 @@ from openclaw_mem_tui.features.search.remembered import left_now, offered, start
 from openclaw_mem_tui.features.search.render import preview as render
 from openclaw_mem_tui.features.search.run_actions import continue_session
 from openclaw_mem_tui.features.search.state import CITATIONS, COLUMNS, nudged
-from openclaw_mem_tui.features.search.steps import take_step
+from openclaw_mem_tui.features.search.steps import clear_baseline, take_step
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.widgets.frames import key_hint
@@ -181,8 +181,8 @@ class HitActions(Lab):
     def action_reset_all(self) -> None:
         view, pin = self.search.view, self.search.view.pin
         edited = pin is not None and pin.name == EDITED
-        if edited and self.search.clear_baseline():
-            self.search_soon(0.0)
+        if edited:
+            clear_baseline(self)
         if view.knobs == view.defaults:
             if not edited:
                 self.search.say("no knob differs from the configuration")

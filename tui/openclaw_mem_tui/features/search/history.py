@@ -13,6 +13,7 @@ from openclaw_mem_engine.api import Knobs
 from openclaw_mem_engine.dataclass import dataclass
 
 if TYPE_CHECKING:
+    from openclaw_mem_tui.features.search.baseline import Pin
     from openclaw_mem_tui.features.search.remembered import Left
 
 
@@ -70,15 +71,22 @@ class History:
 
 class Tried(NamedTuple):
     """What a step changes: the knobs, or the simulated faults. ``by_swap``: also the baseline, which the
-    knobs were swapped with. ``left``: all that there was, which starting over took away."""
+    knobs were swapped with. ``cleared``: the baseline, as its pin and its knobs, which a key cleared.
+    ``left``: all that there was, which starting over took away."""
 
     knobs: Knobs
     faults: frozenset[str]
     by_swap: bool = False
+    cleared: tuple[Pin | None, Knobs | None] | None = None
     left: Left | None = None
 
     def differs(self, other: Tried) -> bool:
-        return self[:2] != other[:2] or self.left is not None
+        return self[:2] != other[:2] or (self.cleared, self.left) != (None, None)
+
+    def of_kind(self, step: Tried) -> Tried:
+        """Of these the fields that such a step changes."""
+        cleared, left = self.cleared if step.cleared else None, self.left if step.left else None
+        return self._replace(by_swap=step.by_swap, cleared=cleared, left=left)
 
 
 @dataclass(slots=True)
@@ -108,7 +116,7 @@ class Steps:
     def _move(source: list[Tried], target: list[Tried], now: Tried) -> Tried | None:
         while source:
             if (step := source.pop()).differs(now):  # else that is as it was already
-                target.append(now._replace(by_swap=step.by_swap, left=now.left if step.left else None))
+                target.append(now.of_kind(step))
                 return step
         return None
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine.api import Cancelled, Expected, Knobs, OpenClawMemError, UsageError
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search import start_page, state
+from openclaw_mem_tui.features.search.baseline import Pin
 from openclaw_mem_tui.features.search.history import History, Steps
 from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, left_said, with_lesson
 from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 #: Quiet time after a key press before a search begins, in seconds.
 DEBOUNCE = 0.06
 
-_FAULT_BASELINE = "with a simulated fault, the run without it is the baseline"
+FAULT_BASELINE = "with a simulated fault, the run without it is the baseline"
 
 
 class SearchPresenter(Presenter[View]):
@@ -152,7 +153,7 @@ class SearchPresenter(Presenter[View]):
     def pin_baseline(self) -> None:
         """The shown run becomes the baseline."""
         if self.view.shown_faults:
-            self.say(_FAULT_BASELINE)
+            self.say(FAULT_BASELINE)
         elif not self.view.answers:
             self.say("there is no run to pin yet")
         elif self.pin_run():
@@ -164,14 +165,10 @@ class SearchPresenter(Presenter[View]):
         self._show(state.pinned(before, name, made))
         return self.view is not before
 
-    def clear_baseline(self) -> bool:
-        """Back to the configured baseline; True when a search is needed."""
-        if self.view.shown_faults:
-            self.say(_FAULT_BASELINE)
-            return False
+    def compare_with(self, pin: Pin | None = None, against: Knobs | None = None) -> bool:
+        """As ``state.against``; True when a search is needed."""
         self.sync.done = Done()
-        self._show(state.unpinned(self.view))
-        self.say("the configured defaults are the baseline")
+        self._show(state.against(self.view, pin, against))
         return state.needs_baseline_pool(self.view)
 
     def swap(self, *, by_step: bool = False) -> bool:

@@ -186,7 +186,7 @@ def start_anew(search: SearchPresenter, left: Left) -> None:
     search.ask("")
     search.switch_faults(frozenset(), by_step=True)
     search.tune(search.view.defaults, by_step=True)
-    search.clear_baseline()
+    search.compare_with()
     view, back = search.view, ""
     if (left.view.query.strip(), left.view.tried, left.view.last_pin) != ("", view.tried, None):
         search.steps.made(left.view.tried._replace(left=left))

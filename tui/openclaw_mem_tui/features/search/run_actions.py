@@ -8,6 +8,7 @@ from openclaw_mem_tui.features.search.lab import Lab
 from openclaw_mem_tui.features.search.remembered import resume
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.state import COLUMNS
+from openclaw_mem_tui.features.search.steps import clear_baseline
 from openclaw_mem_tui.render.choices import Choice
 from openclaw_mem_tui.sync_controller import Job
 
@@ -22,8 +23,7 @@ class RunActions(Lab):
         self.search.pin_baseline()
 
     def action_clear_baseline(self) -> None:
-        if self.search.clear_baseline():
-            self.search_soon(0.0)
+        clear_baseline(self)
 
     def action_swap(self) -> None:
         view, knobs = self.search.view, self.search.view.baseline_knobs

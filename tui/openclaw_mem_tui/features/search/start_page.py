@@ -169,7 +169,15 @@ def suggested(search: SearchPresenter) -> Suggestions:
     if not _is_idle(search.view, search.activity):
         return ()
     left = continues(search)
-    return (*([left] if left is not None else []), *search.start_page.suggestions)
+    return (*([left] if left is not None else []), *_page(search).suggestions)
+
+
+def _page(search: SearchPresenter) -> StartPage:
+    """What is shown of it now: nothing above an answer, and no query for an index that is damaged."""
+    if not _is_idle(search.view, search.activity):
+        return StartPage()
+    page = search.start_page
+    return page if search.activity.damage is None else page._replace(suggestions=())
 
 
 def is_blank(search: SearchPresenter) -> bool:
@@ -225,7 +233,7 @@ def landing(
     said = what(view, activity, search.sync.header.workspace)
     head = [row for each in said for row in wrapped(each, cells - 1, 2)]
     items, foot = list[list[Line]](), list[Line]()
-    page = search.start_page if _is_idle(view, activity) else StartPage()
+    page = _page(search)
     if rows := suggested(search):
         notes = "your notes" if page.suggestions else ""
         begun = "what you left" if len(rows) > len(page.suggestions) else ""

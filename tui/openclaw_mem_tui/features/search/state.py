@@ -263,9 +263,10 @@ def pinned(view: View, name: str = "pinned", made: Knobs | None = None) -> View:
     return _with_baseline(replace(view, last_pin=pin), None)
 
 
-def unpinned(view: View) -> View:
-    """Back to the configured defaults as baseline (or None until the pool they need has come)."""
-    return _with_baseline(replace(view, last_pin=None, against=None), None)
+def against(view: View, pin: Pin | None = None, knobs: Knobs | None = None) -> View:
+    """Another baseline, of a ``pin`` or these knobs; without either the configured defaults (None until the
+    pool that it needs has come). What is no baseline any more marks no move."""
+    return _with_baseline(replace(view, last_pin=pin, against=knobs, earlier=None), None)
 
 
 def swapped(view: View) -> View:

@@ -1,4 +1,5 @@
-"""Undo and redo of a step of the knobs or of the faults, or of starting over, in words. No Textual here."""
+"""Undo and redo of a step of the knobs, the faults or the baseline, or of starting over, in words. No Textual
+here."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.features.search.presenter import FAULT_BASELINE
 from openclaw_mem_tui.features.search.remembered import bring_back, left_now
 from openclaw_mem_tui.features.search.render.knobs import changed_words
 from openclaw_mem_tui.features.search.start_page import takes_back
@@ -13,6 +15,7 @@ from openclaw_mem_tui.render import format as fmt
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Knobs
+    from openclaw_mem_tui.features.search.baseline import Pin
     from openclaw_mem_tui.features.search.lab import Lab
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
     from openclaw_mem_tui.features.search.remembered import Left
@@ -22,15 +25,19 @@ _LONGEST = 40
 
 
 def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
-    """Undo or redo the last step of a knob or a fault. What that changed, as a sentence."""
+    """Undo or redo the last step. What that changed, as a sentence."""
     steps, now = lab.search.steps, left_now(lab)
-    before = now.view.tried._replace(left=now)
+    before = now.view.tried._replace(left=now, cleared=(now.view.last_pin, now.view.against))
     back = word == "undo"
     if (after := (steps.undo if back else steps.redo)(before)) is None:
         return _nothing(lab.search) if back else "nothing to redo"
     if after.left is not None:
         _bring_back(lab, after.left)
         changed = _there_again(after.left, before.knobs) if back else "started over"
+    elif after.cleared is not None:
+        pin, against = after.cleared
+        _compare(lab, pin.asked(now.view.query) if pin is not None else None, against)
+        changed = f"baseline: {lab.search.view.baseline_name}"
     elif after.faults != before.faults:
         lab.switch_faults(after.faults, by_step=True)
         changed = f"simulated faults: {', '.join(sorted(after.faults)) or 'none'}"
@@ -43,6 +50,24 @@ def take_step(lab: Lab, word: Literal["undo", "redo"]) -> str:
         changed = f"{'back to ' * back}{changed_words(before.knobs, after.knobs)}"
     other = f"{key('redo_knob')} redoes it" if back else f"{key('undo_knob')} undoes it"
     return f"{word}: {changed}; {other}{_kept(lab.search) if after.knobs != before.knobs else ''}"
+
+
+def clear_baseline(lab: Lab) -> None:
+    """Back to the configured baseline, which is a step; says so, or that a fault has its own."""
+    search, view = lab.search, lab.search.view
+    if view.shown_faults:
+        search.say(FAULT_BASELINE)
+        return
+    is_step = (view.pin, view.against) != (None, None)
+    if is_step:
+        search.steps.made(view.tried._replace(cleared=(view.last_pin, view.against)))
+    _compare(lab)
+    search.say("the configured defaults are the baseline" + f"; {key('undo_knob')} undoes it" * is_step)
+
+
+def _compare(lab: Lab, pin: Pin | None = None, against: Knobs | None = None) -> None:
+    if lab.search.compare_with(pin, against):
+        lab.search_soon(0.0)
 
 
 def _bring_back(lab: Lab, left: Left) -> None:

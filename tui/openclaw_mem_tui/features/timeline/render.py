@@ -42,8 +42,10 @@ _LEAST_NAME, _MOST_NAME = 8, 22
 _DAYS = 19
 #: Before what happened, where the word for the event says so.
 NO_REPLY = "NO_REPLY, "
+#: What a row does not repeat: the column of the kind says it.
+_IN_KIND = ("wrote ", "skipped ", NO_REPLY, "The sync failed. ", "A search failed. ")
 #: Phrases of what happened end before these; a row has as many whole ones as there is room for.
-_ENDS = re.compile(r"[,;:] | \(")
+_ENDS = re.compile(r"[,;:.] | \(")
 #: What a cut leaves of words in parentheses.
 _OPENED = re.compile(r" \([^)]*$")
 
@@ -157,11 +159,13 @@ def _days(session: Session, year: int) -> str:
 
 
 def _in_row(moment: Moment, cells: int) -> str:
-    """What happened, without what the column of the kind says, in as many whole phrases as there is room for
-    with cut paths; a query is cut anywhere."""
-    whole = fmt.inert(
-        moment.summary.removeprefix("wrote ").removeprefix("skipped ").removeprefix(NO_REPLY)
-    ).removesuffix(".")
+    """What happened, and why it failed, without what the column of the kind says, in as many whole phrases as
+    there is room for with cut paths; a query is cut anywhere."""
+    failed = moment.state == "failed" or moment.kind == "search-failed"
+    whole = fmt.with_reason(moment.summary, moment.why * failed)
+    for said in _IN_KIND:
+        whole = whole.removeprefix(said)
+    whole = whole.removesuffix(".")
     if moment.kind == "search" and fmt.width_of(whole) > cells:
         return fmt.crop(fmt.inert(moment.query), cells)
     paths = {fmt.inert(write.path) for write in moment.writes}

@@ -222,6 +222,8 @@ class TimelineScreen(ListScreen[TimelinePresenter]):
 
     @on(CursorList.Chosen)
     def action_open_moment(self) -> None:
+        if not self.has_row():
+            return
         path, query = self._path(), self._query()
         if self.at is self.sessions:
             self.presenter.choose(chosen=self.sessions.selected, said="")

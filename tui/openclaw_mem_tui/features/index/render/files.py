@@ -171,6 +171,8 @@ _KINDS: dict[EventKind, tuple[str, str, str]] = {
     "edit": ("▲", "edit", "good"),
 }
 _KIND = 10
+#: What counts are called whose names are not words.
+_COUNTS = {"cacheHits": "from the cache", "withoutText": "without text"}
 #: Cells in which the text of an event is not broken.
 _UNCUT = 10_000
 
@@ -178,6 +180,8 @@ _UNCUT = 10_000
 def _sign(event: Event) -> tuple[str, str, str]:
     mark, words, role = _KINDS[event.kind]
     mark, role = fmt.ENDED.get(event.ended, (mark, role))
+    found = next((name for name in fmt.SEVERITIES if event.counts.get(f"{name}s")), "")
+    mark, role = fmt.SEVERITIES.get(found, (mark, role))
     return mark, words, role
 
 
@@ -199,13 +203,14 @@ def event_row(state: IndexState, row: Sequence[Event], cells: int, selected: boo
     event = row[0]
     mark, words, role = _sign(event)
     words += f" ×{len(row)}" if row[1:] else ""
+    failed = event.ended == "failed" or event.kind == "search-failed"
     when = fmt.stamp(event.at, state.at, wide := cells >= 60)
     made = line(
         fmt.POINTER[selected],
         (f"{when} ", "dim"),
         (f"{mark} ", role),
         f"{words} ".ljust(_KIND) if wide else f"{words}  ",
-        (fmt.inert(event.text), "dim"),
+        (fmt.with_reason(event.text, event.reason * failed), "dim"),
     )
     return wrapped(made, cells - 1, 5 + len(when) + _KIND * wide)
 
@@ -232,7 +237,8 @@ def event_detail(row: Sequence[Event] | None, state: IndexState, cells: int) -> 
     say("what", fmt.message_here(event.text))
     if event.reason:
         say("why", fmt.message_here(event.reason))
-    counts = fmt.join((f"{name} {number:,}" for name, number in event.counts.items() if number), ", ")
+    named = ((_COUNTS.get(name, name), number) for name, number in event.counts.items() if number)
+    counts = fmt.join((f"{name} {number:,}" for name, number in named), ", ")
     if counts:
         say("counts", (fmt.inert(counts), "dim"))
     for before in earlier:
