@@ -147,7 +147,10 @@ def test_decay_that_alone_keeps_a_note_out_is_named(small: Memory) -> None:
         "router VLAN", "memory/2026-02-20.md", None, knobs.set({"decay": False, "min_score": 1})
     )
     assert high.decided == "(dropped by min score)"
-    assert "undated" in [change.kind for change in found.text_changes]
+    says = [change.text for change in found.text_changes if change.kind == "undated"]
+    assert says == [
+        "If the name of its note were not just a date, it would not decay, and would be returned."
+    ]
 
 
 def test_words_that_the_passage_lacks_are_named(small: Memory) -> None:

@@ -112,7 +112,7 @@ class Change:
         weak = "a weak result" if self.weak else ""
         cut = f"its best line ({self.best_line_cut}) is still cut" if self.best_line_cut else ""
         chunk = f"in the chunk of {self.chunk}" if self.chunk else ""
-        age = "for the age of the note today" if "half_life_days" in self.set else ""
+        age = "at the note's age today" if "half_life_days" in self.set else ""
         return ", ".join(filter(None, (weak, age, chunk, self.score, cut, self._others)))
 
     @property
