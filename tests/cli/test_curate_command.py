@@ -56,7 +56,7 @@ def test_a_candidate_is_written_after_a_yes_and_undone(call: Call, world: World,
     )
     assert "budget after the change: MEMORY.md: 5 lines (200 advised)" in shown.out
     done = call("curate", "--apply", ids["duplicate"][:5], "--yes")
-    assert done.out.endswith("written: MEMORY.md +0 -1 line\n`openclaw-mem undo 1` undoes it.\n")
+    assert done.out.endswith("written: 1 line removed from MEMORY.md\n`openclaw-mem undo 1` undoes it.\n")
     assert "grey box behind the door\n" not in note.read_text()
     assert call("curate", "--apply", ids["duplicate"], "--yes").code == 2
     call("undo", "--yes")
@@ -126,4 +126,4 @@ def test_what_cannot_be_measured_can_be_written(call: Call, world: World, ids: d
     config.write_text('{"memory": {"backend": "qmd"}}')
     done = call("curate", "--apply", ids["duplicate"], "--yes")
     assert "effect: The effect is measured only with the built-in backend." in done.out
-    assert "written: MEMORY.md +0 -1 line" in done.out
+    assert "written: 1 line removed from MEMORY.md" in done.out

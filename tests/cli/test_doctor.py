@@ -31,7 +31,7 @@ def test_a_whole_index_leaves_with_0(call: Call) -> None:
     for options in ((), ("--deep",), ("--fix",)):
         said = call("doctor", *options)
         assert said.code == 0
-        assert "0 errors, 0 warnings, 0 info from" in said.out
+        assert "0 errors, 0 warnings, 0 notes from" in said.out
     assert "integrity_check ok" in said.out and not said.err
 
 
@@ -92,7 +92,7 @@ def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:
     assert said.code == 6
     assert "error full-text-missing: 1 chunk is missing from the BM25 index" in said.out
     assert "to do: openclaw-mem doctor --fix" in said.out
-    assert "1 error, 0 warnings, 0 info from" in said.out and "repairs 1 finding" in said.out
+    assert "1 error, 0 warnings, 0 notes from" in said.out and "repairs 1 finding" in said.out
     report = call("doctor", "--json")
     assert report.code == 6
     assert [finding["code"] for finding in report.json["findings"]] == ["full-text-missing"]
@@ -309,7 +309,8 @@ def test_a_file_that_is_no_database_is_told_with_a_way_out(call: Call, world: Wo
     (index,) = world.indexes
     index.write_bytes(b"nothing of the kind" * 500)
     said = call("doctor")
-    assert said.code == 6 and "to do: openclaw-mem doctor --fix\n" in said.out
+    assert said.code == 6 and "to do: " not in said.out, "the finding names the command"
+    assert "`openclaw-mem doctor --fix` repairs it." in said.out
     plan = call("index", "--dry-run", "--force", "--json")
     assert plan.code == 0 and plan.json["chunks"] == 4, "a plan of what repairs the index"
     plan = call("index", "--dry-run")

@@ -332,7 +332,7 @@ def test_the_story_of_the_readme_is_true(environ: dict[str, str], capsys: pytest
     # The dates of the demo move, and are part of what is embedded.
     assert re.search(r"its score is 0\.5\d\d; its rank is 1 of", said)
     assert re.search(r"days old\) is 0\.00\d;", said)
-    assert "decay=off: rank 1" in said and "a name that is not just a date" in said
+    assert "decay=off: rank 1" in said and "were not just a date" in said
     old.rename(old.with_name("signing-key.md"))
     assert run(["search", query, "--set", "decay=on", "--json"]) == 0
     first = json.loads(capsys.readouterr().out)["results"][0]

@@ -64,7 +64,7 @@ def test_an_undo_writes_what_was_shown_whatever_was_edited_since(
     assert run(["undo"]) == code
     said = capsys.readouterr()
     if target == "daily":
-        assert "undone: MEMORY.md +0 -1 line" in said.out and note.read_text() == before
+        assert "undone: 1 line removed from MEMORY.md" in said.out and note.read_text() == before
         (daily,) = (note.parent / "memory").iterdir()
         assert "VLAN 30" in daily.read_text()
     else:
@@ -87,7 +87,7 @@ def test_with_yes_a_note_that_others_write_meanwhile_gets_the_text_too(
     assert [line[:9] for line in note.read_text().splitlines()[3:]] == [f"- VLAN {n}0" for n in (1, 4, 3, 2)]
     said = capsys.readouterr()
     assert said.err.count("MEMORY.md was modified meanwhile: the text is added to what it holds now.") == 2
-    assert "written: MEMORY.md +1 line." in said.out
+    assert "written: 1 line added to MEMORY.md." in said.out
 
 
 def test_what_looks_like_a_credential_is_said(note: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +114,7 @@ def test_one_key_sends_a_text_to_the_other_note(
         shown = capsys.readouterr()
         assert "To be saved as a fact in memory/" in shown.out and "chosen by hand)" in shown.out
         assert "[d] into the daily log" in shown.err
-        assert ("written: memory/" in shown.out) == written
+        assert ("added to memory/" in shown.out) == written
     (daily,) = (note.parent / "memory").iterdir()
     assert daily.read_text().endswith(" VLAN 20 is for guests\n") and note.read_text() == before
 

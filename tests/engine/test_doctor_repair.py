@@ -125,7 +125,7 @@ def test_damage_of_rows_is_mended(kind: str, settings: Settings) -> None:
     assert left.errors == 0, left.findings
     sync(settings)  # which the command does after it
     (aside,) = looked(settings, deep=True).findings
-    assert aside.code == "damaged-aside" and aside.text.startswith("1 damaged index is kept beside the one")
+    assert aside.code == "damaged-aside" and aside.text.startswith("1 damaged copy of the index is kept: ")
     assert content(settings.index_path) == whole
 
 

@@ -197,6 +197,10 @@ def test_the_changes_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     edit = NoteEdit("x", "a\nb\n", "a\nc\nd\n", "t")
     assert (edit.added, edit.removed, edit.summary()) == (2, 1, "x +2 -1 line") and "+d" in edit.diff()
     assert compute.call_count == 1
+    assert edit.in_words() == "2 lines added, 1 line removed from x"
+    assert NoteEdit("x", "a\n", "a\nb\n", "t").in_words() == "1 line added to x"
+    assert NoteEdit("x", "a\nb\n", "a\n", "t").in_words() == "1 line removed from x"
+    assert NoteEdit("x", "a\n", None, "t").in_words() == "x removed"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -224,7 +224,8 @@ def test_the_last_two_damaged_indexes_are_kept_and_what_is_in_the_way_stays(sett
         index.with_name("main.sqlite-wal").write_bytes(b"log")
         assert set_aside(index) == index.with_name(f"main.sqlite.damaged-{number}")
     found = named(looked(settings), "damaged-aside")
-    assert found.text.startswith("3 damaged indexes are kept beside the one that replaced them: ")
+    assert found.text.startswith("3 damaged copies of the index are kept: 5 files, ")
+    assert found.text.endswith(" B. You can delete them."), "a size of its unit, not 0.0 MB"
     kept = [f"main.sqlite.damaged-{end}" for end in ("3", "3-wal", "4", "4-wal")]
     assert [*found.evidence] == ["main.sqlite.damaged", *kept], "the last two, and the folder"
     assert index.with_name("main.sqlite.damaged-4").read_bytes() == b"damaged 4"

@@ -138,11 +138,19 @@ def test_decay_that_alone_keeps_a_note_out_is_named(small: Memory) -> None:
     found = small.why_not("router VLAN", "memory/2026-02-20.md", None, knobs)
     assert found.stage == "min_score"
     assert {"decay": False} in [dict(change.set) for change in found.changes]
-    assert (found.stage, found.decided) == ("min_score", "decay")
-    assert " is not returned (step decay): its score " in found.text and found.text.endswith(" before decay.")
+    assert (found.stage, found.decided) == ("min_score", "(dropped by min score, because of decay)")
+    assert f" is not returned {found.decided}: its score " in found.text
+    assert found.text.endswith(" before decay.")
     (marked,) = [step.name for step in found.steps if step.facts.get("displaced")]
-    assert marked == found.decided, "one step is marked in the list and named in the answer"
-    assert "undated" in [change.kind for change in found.text_changes]
+    assert marked == "decay", "the steps that are marked in the list are those that the answer names"
+    high = small.why_not(
+        "router VLAN", "memory/2026-02-20.md", None, knobs.set({"decay": False, "min_score": 1})
+    )
+    assert high.decided == "(dropped by min score)"
+    says = [change.text for change in found.text_changes if change.kind == "undated"]
+    assert says == [
+        "If the name of its note were not just a date, it would not decay, and would be returned."
+    ]
 
 
 def test_words_that_the_passage_lacks_are_named(small: Memory) -> None:

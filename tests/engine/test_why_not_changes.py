@@ -238,7 +238,7 @@ def test_of_two_directions_the_one_with_the_score_is_named_though_it_is_farther(
     changes = Search(state, {"b"}, None, "min_score", OnePool(pool), lambda: None).singles()
     found = next(change for change in changes if "half_life_days" in change.set)
     assert (found.set, found.how) == ({"half_life_days": 120.0}, "")
-    assert found.effect.startswith("for the age of the note today, "), "tomorrow it is another number"
+    assert found.effect.startswith("at the note's age today, "), "tomorrow it is another number"
 
 
 @pytest.mark.parametrize(

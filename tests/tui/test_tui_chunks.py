@@ -49,7 +49,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         await press(pilot, "y")
         assert pilot.app.clipboard == f"{chunks.path}:20" and f"clipboard: {chunks.path}:20" in status.text
         await press(pilot, "p")
-        assert "p does nothing here; on 1 lab: open the knob panel" in status.text
+        assert "p works only on 1 lab: open the knob panel" in status.text
         await press(pilot, "J")
         assert "chunk 2 of 7 · 391 tokens" in status.text
         facts = " ".join(chunks.facts.text.split())

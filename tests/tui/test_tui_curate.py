@@ -223,7 +223,7 @@ async def test_a_key_that_a_note_has_not_names_the_screen_below_it(tmp_path: Pat
         assert isinstance(chunks, ChunksScreen)
         assert "z does nothing here; on 5 curate: undo the last step" in chunks.status_line.text
         await press(pilot, "s")
-        assert "s does nothing here; on 1 lab: mode" in chunks.status_line.text
+        assert "s works only on 1 lab: mode" in chunks.status_line.text
         await press(pilot, "escape")
         assert pilot.app.screen is screen
 
@@ -312,7 +312,7 @@ async def test_an_undo_writes_what_was_shown_whatever_was_edited_since(tmp_path:
         editor.append("memory/2026-02-14.md", "- of another window", "test")
         await press(pilot, "enter")
         assert note.read_text() == TWICE and (tmp_path / "ws/memory/2026-02-14.md").exists()
-        assert "undone: MEMORY.md +1 line" in shown(screen, "#status")
+        assert "undone: 1 line added to MEMORY.md" in shown(screen, "#status")
         await press(pilot, "z")
         editor.append("memory/2026-02-14.md", "- more", "test")
         await press(pilot, "enter")

@@ -87,7 +87,7 @@ async def test_the_lab_offers_only_what_works(damage: Callable[[Path], None], tm
             assert app.screen is screen and not screen.knobs_open and not screen.query_line.has_focus
         assert screen.search.view.knobs == screen.search.view.defaults, "no knob is changed unseen"
         await press(pilot, "H")
-        assert "H does nothing here" in status_of(app)
+        assert "H works only in the knob panel" in status_of(app)
         assert screen.hits.text.count("The index is damaged.") == 1 and "damaged" not in screen.notes.text
         await press(pilot, "F")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))

@@ -361,7 +361,7 @@ async def test_a_lesson_names_the_knobs_that_it_has_set_for_both_runs(tmp_path: 
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
         assert lab(app).lesson.text.rstrip().endswith("… ! show all")
-        assert len(lab(app).lesson.drawn) == 2 and "6 results" in lab(app).answer.text, "room for both"
+        assert len(lab(app).lesson.drawn) == 3 and "Without decay it is first." in lab(app).lesson.text
         await press(pilot, "exclamation_mark")
         assert also in app.screen.query_one(HelpText).text
         await press(pilot, "escape")

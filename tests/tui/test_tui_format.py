@@ -170,8 +170,21 @@ def test_numbers_in_sentences_have_two_digits_or_more() -> None:
     same = "version 0.12.1 of notes-0.5.md: `openclaw-mem search x --min-score 0.35`"
     assert fmt.numbers(same) == same, "no part of a version, and a command is typed so"
     assert fmt.message("a cosine of 0.303 is above 0.3") == "a cosine of .303 is above .30", "messages too"
+    said = fmt.numbers("7 are below min score 0; 2 above min score 1, 3 at min score 0.5, 0 of 1")
+    assert said == "7 are below min score .00; 2 above min score 1.00, 3 at min score .50, 0 of 1"
     said = fmt.numbers("-0.038 is below 0.35; cosine -0.054, minus 1-0.5 and x-0.5")
     assert said == "−.038 is below .35; cosine −.054, minus 1-0.5 and x-0.5"
+
+
+@given(
+    st.lists(st.floats(-1, 1), min_size=1, max_size=6), st.floats(0, 1), st.integers(min_value=1, max_value=5)
+)
+def test_shown_summands_add_up_to_the_shown_total(parts: list[float], start: float, digits: int) -> None:
+    total = round(start + sum(parts), digits) - round(start, digits)  # the difference of two shown scores
+    shown = fmt.summands(parts, total, digits)
+    assert round(sum(shown), digits) == round(total, digits)
+    for part, number in zip(parts, shown, strict=True):
+        assert abs(part - number) <= 1.51 * 10**-digits
 
 
 def test_a_separator_does_not_end_a_line_and_the_last_line_is_not_one_word() -> None:

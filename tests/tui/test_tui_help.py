@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import lab_world as world
+import pytest
 from lab_world import LARGE, SMALL, lab, press, settled
 
 from openclaw_mem_tui.widgets.help import HelpScreen
+from openclaw_mem_tui.widgets.line_view import Pane
 from openclaw_mem_tui.widgets.wrapped import WrappedTable
 
 DRILL = "restore drill"
@@ -54,3 +56,15 @@ async def test_the_help_has_the_own_keys_first_and_what_to_read_beside_or_before
         groups = list(dict.fromkeys(row.group for row in rows._all))
         assert groups[0] == "Index" and groups[-1] == "Lists" and not legend.display
         assert groups.index("Legend") == len(groups) - 2
+
+
+@pytest.mark.parametrize("size", [LARGE, SMALL])
+async def test_the_head_of_every_help_has_whole_sentences(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        for keys in ((), ("p",), ("escape", "w"), ("escape", "2"), ("3",), ("4",), ("5",), ("6",)):
+            await press(pilot, *keys, "question_mark")
+            about = app.screen.query_one("#help-about", Pane)
+            assert about.text.rstrip().endswith(".") and about.size.height == len(about.drawn), keys
+            await press(pilot, "escape")

@@ -110,7 +110,8 @@ async def test_damage_while_it_runs_is_said_everywhere_until_a_rebuild(tmp_path:
         assert "recorded · what can be read is not known" in facts and "vectors" not in facts
         assert "up to date" not in screen.files.text and "? not known" in screen.files.text
         detail = " ".join(screen.detail.text.split())
-        assert "matches disk" not in detail and "the index is damaged" in detail
+        assert "matches disk" not in detail and "not known: the index is damaged" in detail
+        assert "has errors" not in detail and "cannot be read" not in detail, "one of the three"
         if screen.presenter.state.report is clean:
             assert "before the damage" in str(screen.doctor.border_title)
         await press(pilot, "c", "5")

@@ -302,9 +302,9 @@ def test_status_gives_way_to_what_was_just_said() -> None:
     line = status.status(world.view(), activity, 60)
     assert spans.width(line) == 60
     assert spans.text_of(line).rstrip() == " ● wrote /home/someone/exports/xxxxxxxxxxxxxxxx… ! show all"
-    said = "F5 does nothing here; on 3 index: sync the index with the notes on disk"
+    said = "F5 works only on 3 index: sync the index with the notes on disk"
     drawn = texts([status.status(world.view(), replace(activity, said=said), 55)])
-    assert drawn.rstrip() == " ● F5 does nothing here; on 3 index: sync … ! show all", "the subject first"
+    assert drawn.rstrip() == " ● F5 works only on 3 index: sync the … ! show all", "the subject first"
     assert f" i {said}" in texts(status.messages(world.view(), replace(activity, said=said), 99))
 
 

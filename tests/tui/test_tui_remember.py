@@ -236,9 +236,9 @@ async def test_a_session_continues_and_is_started_anew(
         await settled(pilot)
         assert "2 changed knobs · pinned baseline · screen 3 index" in screen.hits.text, "not cut"
         await press(pilot, "f1")
-        assert "a session begins fresh" in " ".join(
-            pilot.app.screen.query_one("#help-about", Pane).text.split()
-        )
+        about = pilot.app.screen.query_one("#help-about", Pane)
+        assert "“Continue” restores what the last session left" in about.text
+        assert about.size.height == len(about.drawn), "no sentence is cut"
         await press(pilot, "escape", *"nas", "enter", "/", "backspace")
         assert offered in screen.hits.text, "it is still there"
         synced = held(monkeypatch, screen.search.service, "sync")

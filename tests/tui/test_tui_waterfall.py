@@ -174,6 +174,20 @@ def test_waterfall_keeps_the_order_of_the_lists_and_names_the_neighbour() -> Non
     assert " ahead of #2: " in texts(drawn[0]) and " behind #1: " in texts(drawn[1])
 
 
+def test_the_parts_of_a_margin_add_up_and_equal_texts_are_named() -> None:
+    texts_of = ("router vlan", "router vlan", "the gateway")
+    view = world.view(texts=texts_of, vector=((0, 0.8134), (1, 0.8129), (2, 0.6)), bm25=((0, 7.0), (1, 7.0)))
+    assert view.trace is not None
+    for row in view.trace.returned:
+        drawn = " ".join(texts(waterfall(view, row, 100)).split())
+        found = re.search(r"(\.\d+) (ahead of|behind) #\d: ([^;]*?)(?= same text| in the|$)", drawn)
+        assert found is not None
+        parts = [float(part.replace("−", "-")) for part in re.findall(r"[−+]\.\d+", found[3])]
+        assert sum(parts) == pytest.approx(float(found[1]) * (1 if found[2] == "ahead of" else -1))
+        same = {"c0": "same text as #2", "c1": "same text as #1"}.get(row.chunk_id)
+        assert same in drawn if same else "same text" not in drawn
+
+
 def test_waterfall_of_rrf_shows_the_formula_and_no_cut() -> None:
     view = world.view(Knobs().set({"fusion": "rrf"}), Knobs())
     assert view.trace is not None

@@ -515,16 +515,16 @@ async def test_a_passage_that_the_snippet_cuts_off_has_its_no(tmp_path: Path) ->
         assert search.answer.text.startswith(" 2 results")
 
 
-async def test_a_low_screen_has_a_line_of_a_lesson_and_one_of_its_answer(tmp_path: Path) -> None:
+async def test_a_low_screen_has_two_lines_of_a_lesson_instead_of_its_answer(tmp_path: Path) -> None:
     async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, search):
         assert len(search.answer.drawn) == 1 and "…" not in search.answer.text
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
-        assert len(search.lesson.drawn) == 2 and len(search.answer.drawn) == 1
-        assert search.hits.region.y == 5, "tabs, query, two lines of the lesson, the answer"
+        assert len(search.lesson.drawn) == 3 and not search.answer.drawn
+        assert search.hits.region.y == 5, "tabs, query, title and two lines of the lesson"
         await press(pilot, "full_stop", "w", "w")  # opens and closes
-        assert pilot.app.screen is search and "\n expected" in search.answer.text
-        assert len(search.answer.drawn) == 2
+        assert pilot.app.screen is search and search.answer.text.startswith(" expected")
+        assert len(search.answer.drawn) == 1
         await pilot.resize_terminal(80, 30)
         await settled(pilot)
         assert len(search.answer.drawn) > 1

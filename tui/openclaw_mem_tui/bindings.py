@@ -267,9 +267,9 @@ def listed(where: str) -> tuple[Action, ...]:
 
 
 def unused(pressed: str, here: Set[str], acts: Callable[[str], bool | None], below: str = "") -> str:
-    """That a key does nothing on a screen with the parts ``here``, and what it does on another one: on the
-    one ``below``, to which esc leads back, if it does anything there. "" when it ``acts`` here, or is neither
-    printed nor a key of ours. ``pressed`` is its name. One line holds it."""
+    """That a key does nothing on a screen with the parts ``here``, or works in one place only, and what it
+    does on another screen: on the one ``below``, to which esc leads back, if it does anything there. "" when
+    it ``acts`` here, or is neither printed nor a key of ours. ``pressed`` is its name. One line holds it."""
     from textual.keys import key_to_character
 
     character = SIGNS.get(pressed) or key_to_character(pressed) or ""
@@ -283,6 +283,8 @@ def unused(pressed: str, here: Set[str], acts: Callable[[str], bool | None], bel
     others = [(name, a) for a in found for name in places if name in a.parts - here]
     others.sort(key=lambda other: other[0] != below)
     elsewhere = (f"{places[name]}: {_CLAUSE.split(a.help)[0]}" for name, a in others)
+    if len({part for a in found for part in a.parts}) == 1 and others:
+        return f"{sign} works only {next(elsewhere)}"
     return f"{sign} does nothing here; " + next(elsewhere, f"{key('help')} lists the keys")
 
 

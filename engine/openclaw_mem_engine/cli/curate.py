@@ -69,7 +69,7 @@ def run(arguments: Namespace) -> int:
                 written = curator.apply(candidate.edits)
         finally:
             curator.close()
-    lines = [f"written: {edit.summary()}" for edit in candidate.edits] if written else ["nothing written"]
+    lines = [f"written: {edit.in_words()}" for edit in candidate.edits] if written else ["nothing written"]
     if written:
         ids = " and ".join(f"`openclaw-mem undo {done.id}`" for done in reversed(written))
         lines.append(f"{advice(ids)} {'undoes' if len(written) == 1 else 'undo'} it.")

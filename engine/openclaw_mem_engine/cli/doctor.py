@@ -143,13 +143,12 @@ def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Ite
         yield from (head.replace(finding.severity, marked(finding.severity), 1), *more)
         for item in finding.evidence:
             yield from map(dim, hanging(f"      {one_line(item)}", 8))
-        if finding.repair:
+        if finding.repair and f"`{finding.repair}`" not in finding.text:  # which names it
             yield from hanging(advice(f"      to do: {one_line(finding.repair)}"), 8)
     severities: list[str] = [finding.severity for finding in report.findings]
-    counts = [counted(severities.count(noun), noun) for noun in ("error", "warning")]
-    total = (
-        f"{', '.join(counts)}, {severities.count('info')} info from {counted(len(report.checks), 'check')}."
-    )
+    nouns = {"error": "error", "warning": "warning", "info": "note"}
+    counts = [counted(severities.count(severity), noun) for severity, noun in nouns.items()]
+    total = f"{', '.join(counts)} from {counted(len(report.checks), 'check')}."
     left = [finding for finding in report.findings if finding.repair and finding.severity != "info"]
     if asked and left:
         repairs = dict.fromkeys(f"`{finding.repair}`" for finding in left)

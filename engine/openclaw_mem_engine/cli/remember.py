@@ -77,7 +77,7 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         print_json(proposal.to_dict() | {"written": done.to_dict() if done else None})
     elif done is not None:
-        out(f"written: {proposal.edit.summary()}. {advice('`openclaw-mem undo` undoes it.')}")
+        out(f"written: {proposal.edit.in_words()}. {advice('`openclaw-mem undo` undoes it.')}")
         if why := _excluded(settings, proposal.edit.path):
             path = one_line(proposal.edit.path)
             out(f"{marked('warning')}: a search cannot find it: {path}: {one_line(why)}")
@@ -137,7 +137,7 @@ def undo(arguments: Namespace) -> int:
     done = None
     if not arguments.dry_run and (arguments.yes or ask() == "yes"):
         done = editor.write(change)  # what was shown, not what would be the last edit now
-    result = [f"undone: {change.summary()}" if done else "nothing written"]
+    result = [f"undone: {change.in_words()}" if done else "nothing written"]
     show({"diff": change.diff(), "written": done.to_dict() if done else None}, result, as_json=arguments.json)
     return 0
 

@@ -181,7 +181,7 @@ def _status_lines(status: Status, unshown: Unshown, can: Capabilities) -> list[s
 
 def _never_shown(unshown: Unshown) -> str:
     """What no search can show the agent."""
-    return unshown.text if unshown.hidden_lines else "every line can be shown"
+    return unshown.text if unshown.hidden_lines else "every line can appear in a result"
 
 
 def _link(link: ProviderState, now: float, damaged: bool, unit: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -155,12 +155,10 @@ def _check_lock(settings: Settings, out: Outcome) -> None:
 
 
 def _size(count: int) -> str:
-    """``82 GB``, ``0.7 MB``"""
+    """``82 GB``, ``0.7 MB``, ``6.1 KB``, ``0 B``"""
+    if count < 100_000:
+        return f"{count} B" if count < 1000 else f"{count / 1e3:.1f} KB"
     return f"{count / 1e9:,.0f} GB" if count >= 10e9 else f"{count / 1e6:,.1f} MB"
-
-
-def _megabytes(paths: Iterable[Path]) -> str:
-    return f"{files.bytes_of(paths) / 1e6:.1f} MB"
 
 
 # -- files of ours ---------------------------------------------------------------------------------
@@ -178,16 +176,18 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
         else f"process {owner.pid} is {owner.what} now"
     )
     if left and owner is None:
-        text = f"{counted_are(len(left), 'file')} left by rebuilds that were killed ({_megabytes(left)})."
+        size = _size(files.bytes_of(left))
+        text = f"{counted_are(len(left), 'file')} left by rebuilds that were killed ({size})."
         out.add("left-overs", "warning", text, (path.name for path in left), FIX)
     if edits:
         text = f"{counted_are(len(edits), 'file')} of a change of a note that did not end."
         out.add("left-overs", "warning", text, map(str, edits), FIX)
     if damaged:
         many = len(set(damaged.values()))
-        number, them = counted_are(many, "damaged index", "damaged indexes"), "it" if many == 1 else "them"
-        size = f"{counted(len(damaged), 'file')}, {_megabytes(damaged)}"
-        text = f"{number} kept beside the one that replaced {them}: {size}. You can delete what is kept."
+        number = counted_are(many, "damaged copy of the index", "damaged copies of the index")
+        them = "it" if many == 1 else "them"
+        size = f"{counted(len(damaged), 'file')}, {_size(files.bytes_of(damaged))}"
+        text = f"{number} kept: {size}. You can delete {them}."
         out.add(
             "damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {files.quoted(damaged)}"
         )

@@ -70,6 +70,15 @@ class NoteEdit:
             return f"{self.path} removed"
         return f"{self.path} {changed_lines(self.added, self.removed)}"
 
+    def in_words(self) -> str:
+        """``6 lines added to memory/2026-02-14.md``, and how many are removed."""
+        if self.after is None:
+            return f"{self.path} removed"
+        if not self.removed:
+            return f"{counted(self.added, 'line')} added to {self.path}"
+        added = f"{counted(self.added, 'line')} added, " if self.added else ""
+        return f"{added}{counted(self.removed, 'line')} removed from {self.path}"
+
 
 def changed_lines(added: int, removed: int) -> str:
     """``+6 lines``, ``+1 -2 lines``"""

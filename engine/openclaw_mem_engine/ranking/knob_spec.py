@@ -16,7 +16,10 @@ _T = TypeVar("_T", bound=KnobValue)
 #: Key of the :class:`KnobSpec` in the metadata of a field of ``Knobs``.
 SPEC = "knob"
 
-_WRITTEN = {word.lower(): word for word in ("BM25", "MMR", "RRF")} | {"half_life_days": "half-life in days"}
+_WRITTEN = {word.lower(): word for word in ("BM25", "MMR", "RRF")} | {
+    "half_life_days": "half-life in days",
+    "pool_results": "pool sized for",  # results
+}
 _SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
 
 

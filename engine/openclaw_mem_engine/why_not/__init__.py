@@ -112,7 +112,7 @@ class Change:
         weak = "a weak result" if self.weak else ""
         cut = f"its best line ({self.best_line_cut}) is still cut" if self.best_line_cut else ""
         chunk = f"in the chunk of {self.chunk}" if self.chunk else ""
-        age = "for the age of the note today" if "half_life_days" in self.set else ""
+        age = "at the note's age today" if "half_life_days" in self.set else ""
         return ", ".join(filter(None, (weak, age, chunk, self.score, cut, self._others)))
 
     @property
@@ -171,15 +171,23 @@ class WhyNot:
 
     @property
     def decided(self) -> str:
-        """The name of the step that lowered it so far that another one drops it, else of the last one."""
-        return next((step for step in self.steps if step.facts.get("displaced")), self.steps[-1]).name
+        """The step that said no, with the one that lowered it so far that this one drops it: ``(dropped by
+        max results, because of decay)``; one before the ranking, and a snippet that shows other lines, drop
+        nothing: ``(step indexed)``. Empty where no step said no."""
+        last = self.steps[-1]
+        if last.ok:
+            return ""
+        ranked = any(step.name == "fusion" for step in self.steps[:-1]) and not self.returned
+        named = f"{'dropped by' if ranked else 'step'} {last.name}"
+        lowered = [f"because of {step.name}" for step in self.steps if step.facts.get("displaced")]
+        return f"({', '.join([named, *lowered])})".replace("_", " ")
 
     @property
     def text(self) -> str:
         """One sentence: the outcome, with the step that decided it and the reason where it is a no."""
-        last = self.steps[-1]
-        why = "" if last.ok else f" (step {self.decided.replace('_', ' ')}): {last.text}"
-        return f"{self.outcome}{why}."
+        return (
+            f"{self.outcome} {self.decided}: {self.steps[-1].text}." if self.decided else f"{self.outcome}."
+        )
 
     @property
     def no_change(self) -> str:

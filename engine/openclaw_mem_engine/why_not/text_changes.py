@@ -15,7 +15,7 @@ from openclaw_mem_engine.why_not.walk import ListFact
 def undated(search: Search, chunk: Candidate | None, trace: Trace) -> Iterator[TextChange]:
     """That the passage should be in a note without a date, where that is tried and helps."""
     if chunk is not None and chunk.date is not None and trace.knobs.decay and search.helps_undated():
-        text = "Without its own decay it is returned: give its note a name that is not just a date."
+        text = "If the name of its note were not just a date, it would not decay, and would be returned."
         yield TextChange("undated", text)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from rich.cells import cell_len, set_cell_size
@@ -181,6 +181,19 @@ def signed(value: float, digits: int = 3) -> str:
     return f"{'−' if value < 0 else '+'}{text}"
 
 
+def summands(parts: Sequence[float], total: float, digits: int = 3) -> list[float]:
+    """The parts of a total, rounded so that they add up to the rounded total: each to the nearest, and then
+    the last digit of those that rounding changed most."""
+    unit = 10**digits
+    shown = [round(part * unit) for part in parts]
+    missing = round(total * unit) - sum(shown)
+    sign = 1 if missing > 0 else -1
+    most = sorted(range(len(parts)), key=lambda at: sign * (shown[at] - parts[at] * unit))
+    for at in most[: abs(missing)]:
+        shown[at] += sign
+    return [number / unit for number in shown]
+
+
 def ranked(rank: int | None) -> str:
     """``#3``, or a middle dot."""
     return "·" if rank is None else f"#{rank}"
@@ -194,10 +207,13 @@ def setting(value: float) -> str:
 
 def numbers(text: str) -> str:
     """A sentence of the engine with its numbers as everywhere here: ``0.324`` becomes ``.324``,
-    ``-0.05`` ``−.05``, ``0.4`` ``.40``; measures, versions and commands stay."""
+    ``-0.05`` ``−.05``, ``0.4`` ``.40``, ``min score 0`` ``min score .00``; measures, versions and commands
+    stay."""
+    text = _WHOLE.sub(lambda m: setting(float(m[0])), text)
     return _NUMBER.sub(lambda m: f"{'−' * len(m[1])}{m[2]:0<3}" if m[2] else m[0], text)
 
 
+_WHOLE = re.compile(r"(?<=min score )[01]\b(?!\.\d)")
 _NUMBER = re.compile(r"`[^`]*`|(?<![\w./:-])(-?)0(\.\d+)(?!\w|\.\w| (?:s|ms|[KMG]B)\b)")
 
 

@@ -180,7 +180,7 @@ class CuratePresenter(Presenter[CurateState]):
             return False
         self._written.append(done)
         self._edited.pop(candidate.id, None)
-        summaries = " and ".join(edit.summary() for edit in candidate.edits)
+        summaries = " and ".join(edit.in_words() for edit in candidate.edits)
         self.update(said=f"written: {summaries}; {key('undo_note')} undoes it")
         return True
 
@@ -238,7 +238,7 @@ class CuratePresenter(Presenter[CurateState]):
         """Write the edits of ``propose_undo``, as they were shown. Whether that was done."""
         done = await self._do(lambda memory: self._opened(memory).apply(edits))
         if done is not None:
-            self.update(said=f"undone: {' and '.join(edit.summary() for edit in edits)}")
+            self.update(said=f"undone: {' and '.join(edit.in_words() for edit in edits)}")
         return done is not None
 
     def _last(self, memory: Memory) -> list[int]:

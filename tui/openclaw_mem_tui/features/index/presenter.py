@@ -104,6 +104,12 @@ class IndexState:
         """Whether the index need not hold what it has recorded."""
         return bool(self.unreadable) or self._named is None
 
+    def doubt(self, damaged: bool) -> str:
+        """Why the states of the ``doubtful`` files are not known."""
+        if damaged or self.names_damage:
+            return "the index is damaged"
+        return "the index cannot be read" if self.unreadable else "the index has errors"
+
     def doubtful(self, damaged: bool) -> frozenset[str]:
         """The files whose state is not known: all of a ``damaged`` index, or of one that could not be read,
         and those in which an error may be, where they would be up to date."""

@@ -127,7 +127,8 @@ class IndexScreen(ListScreen[IndexPresenter]):
         """The details of the selected row; drawn anew, from its top, only when that is another one."""
         state, item = self.presenter.state, self.at.selected
         damaged = self.search.activity.damage is not None
-        unknown = isinstance(item, FileRow) and item.path in state.doubtful(damaged)
+        doubted = isinstance(item, FileRow) and item.path in state.doubtful(damaged)
+        unknown = state.doubt(damaged) if doubted else ""
         drawer: Callable[[int], list[Line]]
         if self.at is self.doctor:
             kinds = {Check: "check", tuple: "checks without findings"}

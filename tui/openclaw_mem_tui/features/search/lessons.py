@@ -107,10 +107,10 @@ def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
 
 
 def lines_above(lab: Lab) -> int:
-    """How many lines above the hits a sentence takes: one on a low screen, and with fewer lines none beside a
-    lesson, whose hits show what it would say."""
+    """How many lines above the hits a sentence takes: one on a low screen, and none there beside a lesson,
+    whose text and hits show what it would say."""
     trace, lesson = lab.search.view.trace, lab.search.lesson_at is not None
-    if lesson and lab.low and lab.has_class("-few") and trace is not None and trace.results:
+    if lesson and lab.low and trace is not None and trace.results:
         return 0
     few = lab.has_class("-few") or lab.has_class("-tiny")
     return 1 if lab.low or few or (lab.has_class("-lesson") and lab.size.height < 30) else 2
@@ -166,7 +166,7 @@ def lesson_text(lesson: SuggestedQuery, cells: int) -> list[Line]:
 def over_hits(
     search: SearchPresenter, cells: int, brief: bool = False, low: bool = False, full: bool = False
 ) -> list[Line]:
-    """The lesson that is shown, on a ``low`` screen with one line of its text, so that the answer has room;
+    """The lesson that is shown, on a ``low`` screen with two lines of its text;
     with all of it when ``full``, and then all that is said of the answer.
     Under a fault what that did to the answer: what a lesson says need not be true then, and its baseline is
     not the one shown."""
@@ -176,7 +176,7 @@ def over_hits(
     if guide is None or number is None:
         return in_full(view, cells) if full else []
     if not (brief or full):
-        return lesson_lines(guide, number, view, cells, 2 if low else MOST_LINES)
+        return lesson_lines(guide, number, view, cells, 3 if low else MOST_LINES)
     title = lesson_title(guide, number, view, cells, brief=brief)
     if not full:
         return [title]

@@ -89,12 +89,7 @@ def _pinned(saved: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 #: What a row of the start page does, for the help.
-CONTINUES = (
-    "“Continue” is about what the last session left, or starting over: it asks the query again with its"
-    " knobs, runs the pinned baseline again, and opens the screen that was left, with its columns and its"
-    " selected row. Without it, a session begins"
-    " fresh."
-)
+CONTINUES = "“Continue” restores what the last session left: query, knobs, baseline and screen."
 #: Nothing is remembered.
 NOTHING = Remembered()
 

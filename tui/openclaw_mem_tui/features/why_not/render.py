@@ -20,10 +20,9 @@ def heading(query: str, answer: WhyNot | None, location: str, cells: int) -> lis
     """The query, and whether the passage is returned for it; the steps have the reason."""
     parts = line((fmt.inert(location), "strong"))
     if answer is not None:
-        last = answer.steps[-1]
-        step = f" (step {answer.decided.replace('_', ' ')})".replace(" ", "\xa0")  # no line ends within it
-        sign = ("✓ ", "good") if last.ok else ("✗ ", "bad")
-        parts = line(sign, (sentence(answer.outcome + step * (not last.ok)), "strong"))
+        step = answer.decided.replace(" ", "\xa0")  # no line ends within it
+        sign = ("✗ ", "bad") if step else ("✓ ", "good")
+        parts = line(sign, (sentence(f"{answer.outcome} {step}".rstrip()), "strong"))
     return [
         *wrapped(line((" query    ", "dim"), fmt.inert(query, 300)), cells - 1, _LABEL),
         *wrapped(line((" passage  ", "dim"), *parts), cells - 1, _LABEL),

@@ -135,7 +135,7 @@ def facts(
                 "not sent", (f"{hidden} of {fmt.count(len(texts), 'non-blank line')} {never}", "warn")
             )
         else:
-            details.say("sent", "every line can be whole in a snippet")
+            details.say("sent", "every line fits in a snippet")
     ways = {"BM25": piece.keyword, "vectors": piece.embedded}
     missing = " or ".join(name for name, yes in ways.items() if not yes)
     by = " and ".join(name for name, yes in ways.items() if yes)

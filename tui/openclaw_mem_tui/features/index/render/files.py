@@ -34,7 +34,7 @@ STATES = {
     state: (mark, state.replace("-", " "), _ROLES.get(state, "warn"))
     for state, (mark, _meaning) in _MEANING.items()
 }
-#: The same where the index is damaged, has errors or cannot be read.
+#: The same where that is in doubt.
 UNKNOWN = "?", "not known", "warn"
 _CHUNKS, _SIZE, _STATE, _TIME = 6, 8, 18, 10
 
@@ -101,8 +101,8 @@ def _state(row: FileRow) -> str:
     return f"{words} {'+' if row.delta > 0 else '−'}{fmt.bytes_of(abs(row.delta))}"
 
 
-def file_detail(row: FileRow | None, state: IndexState, unknown: bool, cells: int) -> list[Line]:
-    """Everything about one file; every text in full."""
+def file_detail(row: FileRow | None, state: IndexState, unknown: str, cells: int) -> list[Line]:
+    """Everything about one file; every text in full. ``unknown``: why its state is not known, or ""."""
     if row is None:
         return [line(("No file is selected.", "dim"))]
     details = Details(cells)
@@ -130,17 +130,17 @@ def file_detail(row: FileRow | None, state: IndexState, unknown: bool, cells: in
     if row.mtime is not None:
         say("modified", fmt.clock(row.mtime, state.at, True))
     if row.indexed_size is not None and (row.kept or not row.why):
-        say("chunks", *_chunks(row, state, unknown))
+        say("chunks", *_chunks(row, state, bool(unknown)))
     if row.hash:
         say("hash", (row.hash[:16], "dim"), ("… of the indexed text", "faint"))
     return details.lines
 
 
-def _meaning(row: FileRow, unknown: bool) -> str:
+def _meaning(row: FileRow, unknown: str) -> str:
     """What the state means for a search; a line of its own says it of a file that is found by older text."""
     if unknown:
         below = "; below is what it has recorded" if row.indexed_size is not None else ""
-        return f": the index is damaged, has errors or cannot be read{below}"
+        return f": {unknown}{below}"
     meaning = "searches still find it" if row.kept else _MEANING[row.state][1]
     return "" if row.state == "excluded" and row.chunks else f": {meaning}"
 

@@ -264,9 +264,21 @@ def _compare(view: View, trace: Trace, row: Row, digits: int, cells: int) -> lis
         other_at = row.outcome.rank + (1 if row.outcome.rank < len(trace.returned) else -1)
         other = trace.returned[other_at - 1]
         made.extend(_difference(trace, f"#{final_rank(other)}", row, other, digits, cells))
+        made.extend(_same_text(view, row, trace.returned, cells))
     if was := _in_baseline(view, row, digits):
         made.extend(wrapped(line(("in the baseline: ", "dim"), was), cells, _LABEL))
     return made
+
+
+def _same_text(view: View, row: Row, returned: Sequence[Row], cells: int) -> list[Line]:
+    """Which results have the same text: what is between their scores is only their order."""
+    texts = {other.chunk_id: chunk.text for other in returned if (chunk := view.candidate(other.chunk_id))}
+    same = [
+        f"#{final_rank(other)}"
+        for other in returned
+        if other.chunk_id != row.chunk_id and texts.get(other.chunk_id, "") == texts.get(row.chunk_id)
+    ]
+    return wrapped(line((f"same text as {', '.join(same)}", "dim")), cells, _LABEL) if same else []
 
 
 def _in_baseline(view: View, row: Row, digits: int) -> str:
@@ -318,13 +330,21 @@ def _difference(trace: Trace, name: str, row: Row, other: Row, digits: int, cell
     labels = {stage.name: stage.label for stage in trace.stages if stage.kind != "list"}
     labels |= {lst.term: short_label(lst.label) for lst in trace.lists}
     mine_by, theirs_by = _contributions(mine_made), _contributions(theirs_made)
-    gaps = [(labels.get(name, name), change - theirs_by.get(name, 0.0)) for name, change in mine_by.items()]
-    parts = [f"{label} {fmt.signed(gap, digits)}" for label, gap in gaps if abs(gap) >= 0.5 * 10**-digits]
+    names = [*dict.fromkeys((*mine_by, *theirs_by))]
+    # Of the scores as they are shown, so that it is what a reader computes from them.
+    by = round(mine, digits) - round(theirs, digits)
+    gaps = fmt.summands([mine_by.get(name, 0.0) - theirs_by.get(name, 0.0) for name in names], by, digits)
+    parts = [
+        f"{labels.get(name, name)} {fmt.signed(gap, digits)}"
+        for name, gap in zip(names, gaps, strict=True)
+        if gap
+    ]
     because = f": {', '.join(parts)}" if parts else ""
     where = "ahead of" if mine >= theirs else "behind"
-    # Of the scores as they are shown, so that it is what a reader computes from them.
-    by = fmt.score(abs(round(mine, digits) - round(theirs, digits)) or abs(mine - theirs), digits)
     # 1 / rank says only that one rank is before the other.
     scored = " + ".join(s.label for s in trace.stages if s.name in FUSED) if all(ranked) else ""
-    spans = line((by, "strong"), (f" {where} {name}{scored and f' in {scored}'}{because}", "dim"))
+    spans = line(
+        (fmt.score(abs(by), digits), "strong"),
+        (f" {where} {name}{scored and f' in {scored}'}{because}", "dim"),
+    )
     return wrapped(spans, cells, _LABEL)
