@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import lab_world as world
 import pytest
@@ -132,7 +133,7 @@ async def test_a_list_without_a_match_says_so_and_opens_nothing(tmp_path: Path) 
         await press(pilot, "escape")
         for key, of_lists in names.items():
             await press(pilot, key)
-            screen = app.screen
+            screen: Any = app.screen
             assert isinstance(screen, ListScreen)
             for table, name in zip(screen.lists, of_lists, strict=False):
                 screen.go_to(table)
@@ -141,8 +142,8 @@ async def test_a_list_without_a_match_says_so_and_opens_nothing(tmp_path: Path) 
                 assert f"No {name} matches the filter." in screen.detail.text
                 if key != "2":  # whose key is about the last query
                     await press(pilot, "enter")
-                    assert app.screen is screen, "no box, and no other screen"
                     assert "no row is selected" in screen.status_line.text
+                    assert [*app.screen_stack][-1] is screen, "no box, and no other screen"
                 await press(pilot, "escape")
                 assert "filter" not in screen.detail.text and table.counted[0] == table.counted[1]
 

@@ -264,8 +264,7 @@ def pinned(view: View, name: str = "pinned", made: Knobs | None = None) -> View:
 
 
 def against(view: View, pin: Pin | None = None, knobs: Knobs | None = None) -> View:
-    """Another baseline, of a ``pin`` or these knobs; without either the configured defaults (None until the
-    pool that it needs has come). What is no baseline any more marks no move."""
+    """Another baseline: of a ``pin`` or of knobs, else as configured. Moves against the last one go too."""
     return _with_baseline(replace(view, last_pin=pin, against=knobs, earlier=None), None)
 
 
