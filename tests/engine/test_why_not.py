@@ -173,12 +173,17 @@ def smaller(knobs: Knobs, change: Mapping[str, KnobValue]) -> Iterator[dict[str,
         yield {**change, name: int(near) if spec.kind == "int" else round(near, 6)}
 
 
+#: Where ``size`` has whether the pool is smaller.
+_FEWER = 4
+
+
 def size(knobs: Knobs, found: Change, stage: str = "") -> tuple[float, ...]:
     """What changes are ordered by: those with a weak result last, before them those that remove results,
-    before these those that do not work by the score, before these those that make the pool smaller, before
-    these those that hold for one age of the note, then those that the agent cannot be configured with, then
-    those of more knobs, then those of the mode, then those that ask for more, then by the results that are
-    lost, those of the stage first, by rank, by the part of the ranges."""
+    before these those that are not only values of the profile, before these those that do not work by the
+    score, before these those that make the pool smaller, before these those that hold for one age of the
+    note, then those that the agent cannot be configured with, then those of more knobs, then those of the
+    mode, then those that ask for more, then by the results that are lost, those of the stage first, by those
+    that are added or cut, by rank, by the part of the ranges."""
     then = knobs.set(found.set)
     fewer = then.candidates < knobs.candidates
     fewer |= (then.candidate_limit or 10_000) < (knobs.candidate_limit or 10_000)
@@ -201,9 +206,11 @@ def size(knobs: Knobs, found: Change, stage: str = "") -> tuple[float, ...]:
     lost = len(found.lost)
     no_own_score, mode = bool(found.how), "mode" in change
     other = not {*change} & READS.get(stage, frozenset())
+    usual = PROFILES[knobs.profile].knobs
     first = (
         found.weak,
         lost > 0,
+        any(getattr(usual, name) != value for name, value in found.set.items()),
         no_own_score,
         fewer,
         "half_life_days" in change,
@@ -212,7 +219,8 @@ def size(knobs: Knobs, found: Change, stage: str = "") -> tuple[float, ...]:
         mode,
         asks,
     )
-    return *first, lost, other, found.rank, sum(parts)
+    added = len(found.gained) + found.cuts
+    return *first, lost, other, added, found.rank, sum(parts)
 
 
 def true_how(trace: Trace, rank: int, chunks: set[str], before: Trace) -> str:
@@ -293,7 +301,9 @@ def others_tried(
         if meets(memory, trace, found, line, chunks):
             # What works by another score, or by a smaller pool, is left out where something else helps.
             number = next(n for n, r in enumerate(trace.results, 1) if chunks & {*r.chunk_ids})
-            is_trick = size(knobs, Change({name: value}, 1))[2] or true_how(trace, number, chunks, before)
+            is_trick = size(knobs, Change({name: value}, 1))[_FEWER] or true_how(
+                trace, number, chunks, before
+            )
             assert singles and (name in named or (found.changes and is_trick)), (name, value)
 
 

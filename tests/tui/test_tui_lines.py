@@ -379,8 +379,9 @@ def test_the_sign_is_the_state_whatever_was_said_last() -> None:
         assert status.status(degraded, now, 100)[0].role == "warn"
     assert status.status(sound, replace(said, trouble="the index is damaged"), 100)[0].role == "warn"
     assert status.status(sound, replace(said, freshness=Freshness("stale", 1, 0.0)), 100)[0].role == "warn"
-    failed = status.status(state.failed(sound, "the search failed"), said, 100)
-    assert (failed[0].text.strip(), failed[0].role) == ("✗", "bad")
+    failed = state.failed(sound, "the search failed")
+    signs = [status.status(failed, now, 100)[0] for now in (said, replace(said, said=""))]
+    assert [(sign.text.strip(), sign.role) for sign in signs] == [("!", "warn"), ("✗", "bad")]
     found = status.status(sound, replace(said, errors=1), 100)
     assert texts([found]).startswith(" ! wrote x.json"), "errors of the doctor are at the right"
     failed = status.status(sound, replace(said, said=spans.Failed(said.said)), 100)
