@@ -379,8 +379,8 @@ def test_the_sign_is_the_state_whatever_was_said_last() -> None:
         assert status.status(degraded, now, 100)[0].role == "warn"
     assert status.status(sound, replace(said, trouble="the index is damaged"), 100)[0].role == "warn"
     assert status.status(sound, replace(said, freshness=Freshness("stale", 1, 0.0)), 100)[0].role == "warn"
-    failed = state.failed(sound, "the search failed")
-    signs = [status.status(failed, now, 100)[0] for now in (said, replace(said, said=""))]
+    broken = state.failed(sound, "the search failed")
+    signs = [status.status(broken, now, 100)[0] for now in (said, replace(said, said=""))]
     assert [(sign.text.strip(), sign.role) for sign in signs] == [("!", "warn"), ("✗", "bad")]
     found = status.status(sound, replace(said, errors=1), 100)
     assert texts([found]).startswith(" ! wrote x.json"), "errors of the doctor are at the right"
