@@ -103,6 +103,20 @@ async def test_keys_behind_the_one_that_opens_the_knobs_are_theirs(tmp_path: Pat
         assert len(lab(app).search.view.changed_knobs()) == 1 and lab(app).hits.cursor == 0
 
 
+async def test_steps_of_a_knob_and_their_undo_in_one_burst_are_done_in_their_order(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, initial_query=DRILL)
+    async with app.run_test(size=LARGE) as pilot:
+        await settled(pilot)
+        await press(pilot, "p")
+        before = lab(app).search.view.knobs
+        for keys, steps in (("lllzz", 1), ("z", 0), ("lllzzz", 0), ("lz", 0)):
+            for key in keys:
+                app.post_message(Key(key, key))
+            await settled(pilot)
+            assert bool(lab(app).search.view.changed_knobs()) is (steps > 0), keys
+        assert lab(app).search.view.knobs == before
+
+
 @pytest.mark.parametrize("opens", ["2", "3", "S", "ctrl+r", "w", "W", "T", "question_mark"])
 async def test_enter_that_is_pressed_three_times_closes_one_screen_and_opens_one(
     tmp_path: Path, opens: str

@@ -1,13 +1,10 @@
-"""The knob panel: a cursor over all knobs; steps are reported, never applied here."""
+"""The knob panel: a cursor over all knobs; what a step does is given to it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from textual.message import Message
+from collections.abc import Callable, Sequence
 
 from openclaw_mem_engine.api import Knobs, knob_words
-from openclaw_mem_engine.dataclass import dataclass
 from openclaw_mem_tui.bindings import bindings
 from openclaw_mem_tui.features.search.render.knobs import meaning, panel_row
 from openclaw_mem_tui.features.search.state import KNOB_NAMES, View
@@ -23,16 +20,11 @@ class KnobPanel(Table[str]):
     HELP = "The list shows every ranking knob. Values that are not as configured are bold."
     BINDINGS = bindings("knobs")  # type: ignore[assignment]
 
-    @dataclass
-    class Turned(Message):
-        """One press on the knob ``name``: ``direction`` is -1 or +1, or 0 for its configured value."""
-
-        name: str
-        direction: int
-        large: bool = False
-
-    def __init__(self) -> None:
+    def __init__(self, turn: Callable[[str, int, bool], None]) -> None:
+        """``turn`` gets each press: the name of the knob, -1, +1 or 0 for its configured value, and whether
+        the step is large. At once, not by a message: a key behind it may undo the step."""
         super().__init__(id="knobs")
+        self._turned = turn
         self.cursor = KNOB_NAMES.index("min_score")
         # The cursor moves also before the panel is drawn for the first time.
         self._items = KNOB_NAMES
@@ -91,7 +83,7 @@ class KnobPanel(Table[str]):
 
     def _turn(self, direction: int, *, large: bool = False) -> None:
         if name := self.name_at_cursor:
-            self.post_message(self.Turned(name, direction, large))
+            self._turned(name, direction, large)
 
 
 def _names(name: str) -> str:

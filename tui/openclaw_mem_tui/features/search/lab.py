@@ -16,8 +16,8 @@ from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.features.search.presenter import DEBOUNCE, SearchPresenter
 from openclaw_mem_tui.features.search.preview import Preview, Waterfall
 from openclaw_mem_tui.features.search.query_line import QueryLine
-from openclaw_mem_tui.features.search.render.knobs import hint
-from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.features.search.render.knobs import at_end, hint
+from openclaw_mem_tui.features.search.state import View, turned
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.screen import WorkbenchScreen
@@ -41,7 +41,7 @@ class Lab(WorkbenchScreen):
         self.hits = HitList(search)
         self.waterfall = Waterfall(id="waterfall", classes="pane")
         self.preview = Preview()
-        self.knob_panel = KnobPanel()
+        self.knob_panel = KnobPanel(self.turn_knob)
         self.hint, self.answer = Pane(id="hint"), Pane(id="answer")
         self.lesson, self.strip, self.funnel = Pane(id="lesson"), Pane(id="strip"), Pane(id="funnel")
         self.notes = Brief(4, id="notes")
@@ -98,6 +98,13 @@ class Lab(WorkbenchScreen):
         """Other knobs: ranked again in this frame when possible, else searched after a quiet moment."""
         if self.search.tune(knobs, by_step=by_step):
             self.search_soon(0.12)
+
+    def turn_knob(self, name: str, direction: int, large: bool) -> None:
+        """A step of a knob; says so at the end of its range."""
+        view = self.search.view
+        self.tune(turned(view, name, direction, large))
+        if said := at_end(name, getattr(view.knobs, name), direction):
+            self.search.say(said)
 
     def use_backend(self, name: str, then: Callable[[], object]) -> None:
         """Let a backend answer, and go on with ``then``. One is opened at a time, and then the one that was

@@ -13,14 +13,12 @@ from textual.widgets import Input
 
 from openclaw_mem_tui.bindings import bindings, key
 from openclaw_mem_tui.features.search.actions import HitActions, NoteActions, QueryActions
-from openclaw_mem_tui.features.search.knob_panel import KnobPanel
 from openclaw_mem_tui.features.search.lessons import knob_strip, lines_above, opens_on, over_hits
 from openclaw_mem_tui.features.search.remembered import CONTINUES, offered
 from openclaw_mem_tui.features.search.render import above, legend
-from openclaw_mem_tui.features.search.render.knobs import at_end
 from openclaw_mem_tui.features.search.run_actions import RunActions
 from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, takes_back
-from openclaw_mem_tui.features.search.state import View, same_rows, turned
+from openclaw_mem_tui.features.search.state import View, same_rows
 from openclaw_mem_tui.features.why_not.actions import WhyNotActions
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.render.spans import Line, Reading
@@ -225,9 +223,3 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
     @on(CursorList.Chosen, "#hits")
     async def _chosen(self) -> None:
         await self.run_action("get")
-
-    def on_knob_panel_turned(self, event: KnobPanel.Turned) -> None:
-        view, name = self.search.view, event.name
-        self.tune(turned(view, name, event.direction, event.large))
-        if said := at_end(name, getattr(view.knobs, name), event.direction):
-            self.search.say(said)
