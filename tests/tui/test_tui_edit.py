@@ -12,10 +12,16 @@ from test_tui_remember import running
 from openclaw_mem_tui.app import Workbench
 
 
+@pytest.fixture
+def suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal of a test cannot be left to an editor."""
+    monkeypatch.setattr(Workbench, "suspend", lambda _app: nullcontext())
+
+
+@pytest.mark.usefixtures("suspended")
 async def test_the_run_before_an_edit_is_the_baseline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Workbench, "suspend", lambda _app: nullcontext())
     monkeypatch.setenv("VISUAL", "true")
     async with running(tmp_path, initial_query="cellar") as (pilot, screen):
         await press(pilot, "e")
@@ -60,10 +66,10 @@ async def test_the_run_before_an_edit_is_the_baseline(
         assert screen.search.view.query == "postgres" == screen.query_line.value, "instead of the last query"
 
 
+@pytest.mark.usefixtures("suspended")
 async def test_a_cleared_baseline_comes_back_with_its_moves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Workbench, "suspend", lambda _app: nullcontext())
     monkeypatch.setenv("VISUAL", "sed -i s/cellar/attic/")
     async with running(tmp_path, initial_query="cellar") as (pilot, screen):
         before = screen.search.view.trace
@@ -113,10 +119,10 @@ async def test_the_key_of_the_editor_says_when_there_is_no_hit(tmp_path: Path) -
         assert screen.search.activity.said == "nothing to edit: no chunk is selected"
 
 
+@pytest.mark.usefixtures("suspended")
 async def test_the_key_of_the_editor_before_the_first_results_opens_the_first_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Workbench, "suspend", lambda _app: nullcontext())
     monkeypatch.setenv("VISUAL", "true")
     async with running(tmp_path) as (pilot, screen):
         found = held(monkeypatch, screen.search.service, "retrieve")

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apsw
 import lab_world as world
@@ -216,17 +217,20 @@ async def test_a_change_that_the_watcher_sees_reaches_the_screen(tmp_path: Path)
         assert "88 files" in shown(screen, "#facts")
 
 
+def add_event(screen: IndexScreen, kind: EventKind, text: str, **more: Any) -> None:
+    """An event of this memory, as another process logs it."""
+    settings = screen.search.service.settings
+    with closing(EventLog(settings.data_dir / EVENTS_FILE)) as log:
+        log.add(kind, text, agent=settings.agent, workspace=str(settings.workspace), **more)
+
+
 async def test_failed_searches_and_other_processes_reach_the_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(presenter, "EVENTS_EVERY_S", 0.02)
     async with opened(unwatched(tmp_path)) as (pilot, screen):
         before = len(screen.presenter.state.events)
-        settings = screen.search.service.settings
-        # As another process does.
-        log = EventLog(settings.data_dir / EVENTS_FILE)
-        log.add("search-failed", "A search failed.", agent=settings.agent, workspace=str(settings.workspace))
-        log.close()
+        add_event(screen, "search-failed", "A search failed.")
         await until(pilot, lambda: len(screen.presenter.state.events) > before)
         assert "A search failed." in screen.events.text
 
@@ -236,9 +240,7 @@ async def test_a_row_of_an_event_says_how_it_ended_and_why(
 ) -> None:
     monkeypatch.setattr(presenter, "EVENTS_EVERY_S", 0.02)
     async with opened(unwatched(tmp_path)) as (pilot, screen):
-        settings, before = screen.search.service.settings, len(screen.presenter.state.events)
-        log = EventLog(settings.data_dir / EVENTS_FILE)
-        add = partial(log.add, agent=settings.agent, workspace=str(settings.workspace))
+        add, before = partial(add_event, screen), len(screen.presenter.state.events)
         why = "The index is damaged. `openclaw-mem doctor --fix` repairs it."
         add("sync", "1 file new or modified.", counts={"changed": 1, "cacheHits": 2, "withoutText": 3})
         add("sync", "The sync failed.", counts={"failed": 1}, reason=why)
@@ -265,13 +267,12 @@ async def test_starts_and_stops_of_the_watcher_take_one_row(
 ) -> None:
     monkeypatch.setattr(presenter, "EVENTS_EVERY_S", 0.02)
     async with opened(unwatched(tmp_path)) as (pilot, screen):
-        settings, before = screen.search.service.settings, len(screen.presenter.state.events)
-        log = EventLog(settings.data_dir / EVENTS_FILE)
+        before = len(screen.presenter.state.events)
 
         async def add(*events: str) -> None:
             for text in events:
                 kind: EventKind = "watch" if text.startswith("Watching") else "search-failed"
-                log.add(kind, text, agent=settings.agent, workspace=str(settings.workspace))
+                add_event(screen, kind, text)
             many = len(screen.presenter.state.events) + len(events)
             await until(pilot, lambda: len(screen.presenter.state.events) == many)
             await settled(pilot)
@@ -298,7 +299,6 @@ async def test_starts_and_stops_of_the_watcher_take_one_row(
         await add(stopped)
         assert "watch ×2  Watching stopped." in screen.events.text
         assert screen.events.cursor == 0 and "Watching stopped." in screen.detail.text
-        log.close()
 
 
 # -- getting about ------------------------------------------------------------------------------------------
