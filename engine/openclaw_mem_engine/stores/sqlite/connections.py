@@ -59,7 +59,8 @@ def refuse_emptied(path: Path, repair: str = IndexDamaged.repair) -> None:
     """Raise IndexDamaged for an empty file beside the log of an index, which is made after the header of the
     file (see ``begin_file``). SQLite would begin a new database there, and wait until the log is free."""
     with suppress(OSError):
-        if path.stat().st_size == 0 and (log_of(path).exists() or shared_of(path).exists()):
+        # The log is looked for first: another process may begin the file and make its log meanwhile.
+        if (log_of(path).exists() or shared_of(path).exists()) and path.stat().st_size == 0:
             raise damaged("the file is empty, and its log is not removed", path, repair)
 
 
