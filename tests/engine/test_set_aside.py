@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -242,6 +244,66 @@ def test_a_rename_that_is_refused_is_named(settings: Settings, monkeypatch: pyte
     with pytest.raises(IndexUnavailable, match=r"cannot be renamed: .*main\.sqlite: Permission denied\."):
         replace_by_new(settings, IndexDamaged("The index is damaged."))
     assert settings.index_path.read_bytes() == before
+
+
+#: Opens an index, reads, and keeps it open until its input ends.
+_OPENS = """import sys, apsw
+connection = apsw.Connection(sys.argv[1])
+try:
+    connection.pragma("schema_version")
+except apsw.Error as error:
+    print(error, flush=True)
+else:
+    print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a file that is open is not moved")
+@pytest.mark.parametrize(
+    "then", ["main.sqlite-wal", "main.sqlite-shm", "main.sqlite"], ids=["log", "its map", "the file"]
+)
+def test_a_process_that_opens_the_index_while_it_is_set_aside_leaves_the_next_one_usable(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """It opens it before this part is moved, removed or replaced."""
+    index, others = settings.index_path, list[subprocess.Popen[str]]()
+
+    def opened(path: Path) -> None:
+        if path.name == then:
+            other = subprocess.Popen(
+                [sys.executable, "-c", _OPENS, str(index)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            assert other.stdout is not None
+            assert other.stdout.readline()
+            others.append(other)
+
+    unlink, replace = Path.unlink, Path.replace
+
+    def removed(path: Path, missing_ok: bool = False) -> None:
+        opened(path)
+        unlink(path, missing_ok=missing_ok)
+
+    def moved(path: Path, target: Path) -> Path:
+        opened(target if target == index else path)
+        return replace(path, target)
+
+    with Memory.open(settings) as memory:
+        write(settings, "zeppelin", "A zeppelin was seen.\n")
+        memory.sync()
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "unlink", removed)
+            patched.setattr(Path, "replace", moved)
+            replace_damaged(index)
+        assert len(others) == 1
+        memory.sync()
+        assert first(memory, "zeppelin") == "memory/zeppelin.md"
+    others[0].communicate(timeout=60)
+    with Memory.open(settings) as memory:
+        assert first(memory, "zeppelin") == "memory/zeppelin.md"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a file that is open is not copied")

@@ -94,9 +94,11 @@ def damaged(cause: object, path: Path | str, repair: str = IndexDamaged.repair) 
 def set_aside(index: Path, new: Path | None = None) -> Path:
     """Move a damaged index with its log to ``damaged_path``; returns that. With ``new``, a file that takes
     its place, there is an index at its path at every moment, else until the end. The log goes first: it would
-    be taken as one of the next index. What a kill meanwhile leaves is the damaged index without the log at
-    its path, and with ``new`` also whole where it is moved, which no later repair replaces. Processes that
-    have it open then, of which SQLite still uses the old log, must open it again."""
+    be taken as one of the next index. Then its map: a process that opens the damaged index meanwhile would
+    make a new one from a log that is still there, and the next index would look in its own log for those
+    pages. What a kill meanwhile leaves is the damaged index without the log at its path, and with ``new``
+    also whole where it is moved, which no later repair replaces. Processes that have it open then, of which
+    SQLite still uses the old log, must open it again."""
     damaged = damaged_path(index)
     if new is not None:
         try:
@@ -104,7 +106,7 @@ def set_aside(index: Path, new: Path | None = None) -> Path:
         except OSError:  # not on this file system
             check_room(index, bytes_of([index]))
             shutil.copyfile(index, damaged)
-    for part in reversed(with_companions(index)):
+    for part in sorted(with_companions(index), key=lambda part: part == index):
         with suppress(FileNotFoundError):
             made_anew = part.name.endswith("-shm")  # by SQLite, from the log
             if made_anew or (part != index and part.stat().st_size == 0):
