@@ -226,7 +226,7 @@ async def test_the_providers_screen_shows_the_external_qmd(tmp_path: Path) -> No
         await press(pilot, "2")
         shown = " ".join(screen.link_pane.text.split())
         assert "✗ paused" in screen.chain.text and "exit code 3: no disk" in shown
-        assert "retry from" in shown
+        assert "retry after" in shown
 
 
 async def test_a_lesson_of_qmd_asks_qmd_and_the_next_one_the_configured_backend(tmp_path: Path) -> None:

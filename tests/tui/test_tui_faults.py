@@ -104,14 +104,14 @@ async def test_every_fault_has_its_banner_and_its_effect(
                 dropped = [view.baseline.row(row) for row in seen.new]
                 assert all(row is not None and row.outcome.stage == "min_score" for row in dropped)
                 assert "than the baseline: min score not applied (" in screen.lesson.text
-                assert "min score" not in screen.funnel.text, "said once"
+                assert "min score not applied" in screen.funnel.text, "it is a stage of this run"
             assert screen.hits.cursor == 0
             if name == "no-sqlite-vec":
                 assert seen.same == seen.of, "vectors are compared in the process, with the same outcome"
             elif name.startswith("qmd-"):
                 assert seen.same == seen.of
                 assert view.pool.fallback is not None and view.pool.fallback.active == "builtin"
-                assert "built-in index since 18:00:00, retry from " in " ".join(screen.notes.text.split()), (
+                assert "built-in index since 18:00:00, retry after " in " ".join(screen.notes.text.split()), (
                     name
                 )
             elif name == "no-fts5":
@@ -120,12 +120,12 @@ async def test_every_fault_has_its_banner_and_its_effect(
                 assert view.pool.first("vector") is None, name
                 once = f"{screen.notes.text}{screen.status_line.text}"
                 assert once.count("BM25 only") == 1, "in one place; the effect may name it as a cause"
-                assert f"{screen.lesson.text}{screen.funnel.text}".count("min score not applied") == 1
+                assert "min score not applied" in screen.funnel.text
             await press(pilot, "2")
             if name.startswith("embeddings-") or name in ("wrong-dimension", "zero-vector"):
                 # What does not fit this index alone is no failure of the provider, which is asked again.
                 fits = name != "wrong-dimension"
-                since = "since 18:00:00, retry from " if fits else "instead of static"
+                since = "since 18:00:00, retry after " if fits else "instead of static"
                 assert f"BM25 only {since}" in " ".join(screen.notes.text.split()), name
                 chain = app.screen.chain.text  # type: ignore[attr-defined]
                 assert f"✗ {'paused' if fits else 'failed'}" in chain and "● active" in chain, (

@@ -195,7 +195,7 @@ async def test_a_provider_that_refuses_is_shown_with_reason_and_next_try(remote:
             server.forever = unauthorized()
             await press(pilot, "r")
             drawn = " ".join(screen.link_pane.text.split())
-            assert "✗ paused since" in drawn and "; retry from" in drawn and "401" in drawn
+            assert "✗ paused since" in drawn and "; retry after" in drawn and "401" in drawn
             assert " ✗ openai embeddings failed: 401 from" in screen.query_one("#status").text  # type: ignore[attr-defined]
             rows = screen.chain.text.splitlines()
             assert any("BM25" in row and "● active" in row for row in rows)
@@ -203,7 +203,7 @@ async def test_a_provider_that_refuses_is_shown_with_reason_and_next_try(remote:
             await press(pilot, "escape", "slash", "x", "enter")
             notes = lab(app).notes.text
             assert "openai embeddings failed: 401" in notes and "BM25 only since" in notes
-            assert "retry\xa0from" in notes and "BM25 only" not in lab(app).status_line.text, "once"
+            assert "retry\xa0after" in notes and "BM25 only" not in lab(app).status_line.text, "once"
             server.forever = None
             remote.clock.forward(3600)
             await press(pilot, "2", "r")

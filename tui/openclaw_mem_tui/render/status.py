@@ -211,13 +211,13 @@ def fallback(pool: Pool, cells: int) -> list[Line]:
     retry = ""
     if used.next_retry is not None:
         at = fmt.clock(used.next_retry, pool.now, True)
-        retry = f", retry\xa0from\xa0{at}" if used.next_retry > pool.now else ", retry with the next search"
+        retry = f", retry\xa0after\xa0{at}" if used.next_retry > pool.now else ", retry with the next search"
     end = line(
         (" · ", "faint"),
         (fmt.inert(used.instead), "strong"),
         (f"{since}{retry} · ", "dim"),
         (reach("show_providers"), "key"),
-        ("\xa0opens\xa0providers", "dim"),  # a key is not parted from what it does
+        ("\xa0providers", "dim"),  # a key is not parted from what it does
     )
     why = fmt.message(reason(pool)).removesuffix(".")
     room = min(fmt.width_of(why), 2 * cells)

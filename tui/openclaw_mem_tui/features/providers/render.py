@@ -239,7 +239,7 @@ def _when(link: ProviderState, chain: ChainState) -> list[tuple[str, str]]:
     elif link.next_retry <= chain.at:
         retry = "; retry with the next search"
     else:
-        retry = f"; retry\xa0from\xa0{fmt.clock(link.next_retry, chain.at, True)}"
+        retry = f"; retry\xa0after\xa0{fmt.clock(link.next_retry, chain.at, True)}"
     return [(since, ""), (retry, "dim")]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import usual_knobs
 from openclaw_mem_tui.bindings import reach
-from openclaw_mem_tui.features.search.comparison import compared, uncut
+from openclaw_mem_tui.features.search.comparison import uncut
 from openclaw_mem_tui.features.search.render.groups import packs
 from openclaw_mem_tui.features.search.render.knobs import changed_words, knob_value
 from openclaw_mem_tui.features.search.state import View
@@ -33,7 +33,7 @@ def funnel(view: View, cells: int, baseline: bool = True) -> Line:
     # All that the other numbers imply is left out before what distinguishes the baseline, but no stage is.
     tried = [(end, less) for end in ends or [()] for less in range(3)]
     for end, less in (*tried, *((end, 3) for end in (*ends, ()))):
-        parts = _parts(trace, less, said=_says_uncut(view))
+        parts = _parts(trace, less)
         if width(parts) + width(end) <= cells - 3:
             break
     return _with_end([span._replace(role=span.role or "dim") for span in parts], end, cells)
@@ -45,7 +45,7 @@ def in_words(view: View, cells: int) -> list[Line]:
     if view.trace is None:
         return []
     trace = view.trace
-    made = wrapped(line(" ", *_parts(trace, 0, said=_says_uncut(view))), cells - 1, 1)
+    made = wrapped(line(" ", *_parts(trace, 0)), cells - 1, 1)
     skipped = ((lst.label, api.not_searched(lst, trace.query)) for lst in trace.lists)
     return [
         *made,
@@ -80,23 +80,15 @@ def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
     return spread((Span(" "), *parts), end if width(parts) + width(end) + 3 <= cells else (), cells)
 
 
-def _says_uncut(view: View) -> bool:
-    """Whether the line on what a fault did says that the min score is not applied."""
-    seen = compared(view) if view.pool_faults else None
-    return seen is not None and bool(seen.why)
-
-
-def _parts(trace: Trace, less: int, *, said: bool) -> list[Span]:
+def _parts(trace: Trace, less: int) -> list[Span]:
     """The stages in words, all lists of an expansion in one; without those that change nothing (``less`` from
     1 on), with the number of lists alone (2), and at last without what stages changed in the order, unless
-    they drop rows too (3). Why the min score is not applied is left out where that is ``said`` above."""
+    they drop rows too (3)."""
     parts = list[Span]()
     omitted = {kind for at, kind in enumerate(("list", "score"), 2) if less >= at}
     drops = {drop.stage for drop in trace.dropped_by.values()} if less > 2 else set[str]()
     variants = [lst.key for lst in trace.lists if lst.source.role != "original"]
     for stage in trace.stages:
-        if said and stage.note:
-            continue
         if stage.name in variants:
             last = stage.name == variants[-1]
             text = line((fmt.count(len(variants), "variant list"), "dim")) if last else ()
@@ -168,10 +160,10 @@ def strip(
     resets: bool = True,
 ) -> Line:
     """The knobs that matter most in one line: the profile and which knobs are configured otherwise than the
-    ``backend`` has them; what differs from the configuration is there too, and bold. No weights where the
-    ``trace`` has lists of one kind alone, whose score counts in full, and no reranking or min score as
-    configured where it has no effect. ``taught``: a lesson has set the knobs; ``resets``: a key resets
-    them."""
+    ``backend`` has them; what differs from the configuration is there too, and bold. The mode instead of
+    weights where the ``trace`` has lists of one kind alone, whose score counts in full; no reranking or min
+    score as configured where it has no effect. ``taught``: a lesson has set the knobs; ``resets``: a key
+    resets them."""
 
     named = set[str]()
 
@@ -195,6 +187,8 @@ def strip(
         vector, text = knobs.weights
         weights = f"vector {fmt.score(vector, 2)} BM25 {fmt.score(text, 2)}"
         shown.append(part(weights, "vector_weight", "bm25_weight", "fusion"))
+    else:
+        shown.append(part("mode hybrid", "mode"))
     reranked = trace is None or any(stage.constants.get("reranked") for stage in trace.stages)
     if knobs.rerank and (reranked or knobs.rerank != defaults.rerank):
         shown.append(part(f"rerank {knobs.rerank_top}", "rerank", "rerank_top", "blend"))
