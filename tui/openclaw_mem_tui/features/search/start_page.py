@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine import api
@@ -28,14 +28,9 @@ if TYPE_CHECKING:
 #: Suggestions, notes that are looked into, and lines of each.
 _MOST, _NOTES, _LINES = 6, 12, 80
 _LONGEST = 60
-#: A longer text is no query, but what it names may be one, where a word has so many letters. A name is behind
-#: one of ``_BEFORE``, and ends with a clause, or before one of these or another function word.
-_WORDS, _LETTERS = 4, 4
-_BEFORE = frozenset(
-    "a an the my our your his her its their this that these those of for with from in on at by into about "
-    "behind before after between near inside under without".split()
-)
-_WORD = re.compile(r"\w(?:[\w.'/@-]*\w)?")
+#: What a line suggests has at most so many words; words, no numbers, times or addresses.
+_WORDS = 3
+_WORD = re.compile(r"(?<![\w.'/@-])[^\W\d_]{3,}(?![\w/@-]|[.']\w)")
 #: A line that is no heading, without the mark of a list.
 _PLAIN = re.compile(r"\s*(?:[-*+]\s+)?([^\W_].*?)\s*")
 _HEADING = re.compile(r"#{1,4}\s+(.*?)\s*#*\s*")
@@ -113,30 +108,10 @@ def read(memory: Memory, now: float) -> StartPage:
 
 
 def _in_few_words(text: str) -> str:
-    """A sentence as a query: the first things that it names, at least two words, for the whole of it would
-    return itself alone, by every ranking. Of several words side by side the last may be a verb, unless the
-    clause ends there. Empty where it has no such words."""
-    found = [*_WORD.finditer(text)]
-    joins = api.FUNCTION_WORDS | _BEFORE
-    says = [len(each[0]) > 1 and each[0].casefold() not in joins for each in found]
-    if len(found) <= _WORDS:
-        names = sum(says) > 1 and any(_names(each[0]) for each in found)
-        return text.removesuffix(".") if names else ""
-    named: list[str] = []
-    gaps = [text[one.end() : other.start()].isspace() for one, other in pairwise(found)] + [False]
-    for at, before in enumerate(found[:-1]):
-        end = at + 1
-        while gaps[end - 1] and end < len(found) and says[end]:
-            end += 1
-        words = [each[0] for each in found[at + 1 : end]]
-        is_name = before[0].casefold() in _BEFORE and (len(words) == 1 or not gaps[end - 1])
-        named += words if is_name and len(named) < 2 and any(map(_names, words)) else []
-    return " ".join(dict.fromkeys(named)) if len({*named}) > 1 else ""
-
-
-def _names(word: str) -> bool:
-    """Whether it may name a thing: it is long enough, and no number, time or address."""
-    return len(word) >= _LETTERS and word.isalpha()
+    """A line as a query: its first words that say something, for all of it would return itself alone,
+    by every ranking. Empty where there is but one."""
+    named = [word for word in _WORD.findall(text) if word.casefold() not in api.FUNCTION_WORDS]
+    return " ".join(named[:_WORDS]) if len(named) > 1 else ""
 
 
 def _rows(memory: Memory, path: str) -> list[str]:
