@@ -21,7 +21,7 @@ from openclaw_mem_engine.api import (
     fragment,
 )
 from openclaw_mem_tui.bindings import bindings, key
-from openclaw_mem_tui.features.search.export import save
+from openclaw_mem_tui.features.search.export import save, to_paste
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.render import preview
 from openclaw_mem_tui.features.why_not import render
@@ -243,8 +243,8 @@ class WhyNotScreen(WorkbenchScreen):
         if (change := self._change()) is None:
             self.search.say("nothing to export: no change of a knob is selected")
             return
-        changes = self._knobs.set(change.set).changes_from(self.search.view.defaults)
-        save(self.search, "config", fragment(changes))
+        pasted = to_paste(self.search.view, self._knobs.set(change.set))
+        save(self.search, "config", fragment(pasted))
 
     def action_expect(self) -> None:
         self.run_in(partial(toggle, self.search, self.passage), "expect")
