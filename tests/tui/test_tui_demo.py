@@ -137,12 +137,13 @@ async def test_a_lesson_begins_with_its_dropped_rows_shown(tmp_path: Path) -> No
 
 
 async def test_the_export_of_a_lesson_names_its_profile_and_the_file_that_it_is_for(tmp_path: Path) -> None:
-    async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, _):
+    async with running(tmp_path, demo=world.make.demo_guide()) as (pilot, screen):
         await press(pilot, *"[x")
         choices = " ".join(pilot.app.screen.query_one(Choices).text.split())
         assert "2 settings for the config.toml of openclaw-mem" in choices
         assert "openclaw.json" not in choices
         await press(pilot, "c")
+        assert "keyword rescue off │ pool results 1" in screen.strip.text
         (written,) = (tmp_path / "data").glob("exports/*.json5")
         assert written.read_text().endswith(
             '// [query]\n// profile = "openclaw-2026.2"\n// snippet_chars = 2000\n'

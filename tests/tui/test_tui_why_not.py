@@ -428,7 +428,7 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
         assert setting(Change({name: value}, 1), knobs) == says
         panel = text_of(knob(name, getattr(knobs, name), value, False, 60, False))
         assert f"was {says.rpartition(' ')[2]}" in panel, "the panel shows the same values"
-    how = "works by keyword rescue: no score reaches min score 0.35"
+    how = "keyword rescue returns it, as no score reaches min score 0.35"
     wide = change_lines(knobs, Change({"decay": True}, 3, how=how), 120, False)
     said = fmt.numbers(how)
     assert [text_of(row).split("  ")[-1] for row in wide] == ["other results stay", said]

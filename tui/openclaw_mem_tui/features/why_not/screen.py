@@ -45,7 +45,7 @@ READING: Reading = (
     ("weak", "no keyword match, and not close in meaning: the result is probably noise"),
     ("adds", "other results that the change also returns"),
     ("removes", "results that the change no longer returns"),
-    ("works by", "the rule that returns it, where its own score does not"),
+    ("returns it", "the rule that does, where its own score does not"),
     ("‡", "a change that ranks so in openclaw-mem alone: OpenClaw has no such setting"),
     ("note", "a change of the text, not of a knob"),
 )
