@@ -147,8 +147,8 @@ class Lookup(ABC, Generic[F, C]):
         self._notes += trace.notes
         changes, texts = list[Change](), list[TextChange]()
         if walked.stage != RETURNED:
-            if at := same_line(pool.candidates.get(chunk.chunk_id), self._line, trace):
-                text = f"The text of line {self._line} is also in result {at}, so the agent gets it."
+            if sent_in := same_line(pool.candidates.get(chunk.chunk_id), self._line, trace):
+                text = f"The text of line {self._line} is also in result {sent_in}, so the agent gets it."
                 self._notes.insert(0, Note(SAME_LINE, text))
             if self._line is None:  # the line that the snippet cuts off, not one that another ranking prefers
                 self._line = walked.fate.best_line
