@@ -117,7 +117,7 @@ def _nothing(pool: Pool, trace: Trace) -> str:
     if best is not None and best.final is not None and best.outcome.stage == "min_score":
         score = apart(best.final, trace.knobs.min_score, trace.knobs.digits)
         least = f"min score {trace.knobs.min_score:g}"
-        return f"Nothing{where} reaches {least}: the best is {score} at {best.location}"
+        return f"Nothing{where} reaches {least}: the best is {score}, at {best.location}"
     if where:
         return f"Nothing found{where}"
     fresh = pool.freshness

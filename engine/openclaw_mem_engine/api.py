@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.commands import REBUILD as REBUILD
     from openclaw_mem_engine.commands import VERIFY as VERIFY
     from openclaw_mem_engine.commands import advice as advice
+    from openclaw_mem_engine.config.knob_settings import openclaw_key as openclaw_key
     from openclaw_mem_engine.config.knobs import configured_knobs as configured_knobs
     from openclaw_mem_engine.config.knobs import knobs_as_settings as knobs_as_settings
     from openclaw_mem_engine.config.knobs import ranking_knobs as ranking_knobs
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Origin as Origin
     from openclaw_mem_engine.config.settings import Settings as Settings
     from openclaw_mem_engine.config.show import fragment as fragment
+    from openclaw_mem_engine.config.show import fragment_files as fragment_files
     from openclaw_mem_engine.curation.curator import Curator as Curator
     from openclaw_mem_engine.curation.dry_run import Effect as Effect
     from openclaw_mem_engine.curation.material import Budget as Budget

@@ -241,6 +241,7 @@ def test_the_page_names_keys_of_openclaw_that_are_read(world: World) -> None:
 class TestFragment:
     def test_text(self) -> None:
         assert fragment({"min_score": 0.2, "mmr": True, "fusion": "rrf"}) == (
+            "// For openclaw.json:\n"
             "{\n"
             "  agents: {\n"
             "    defaults: {\n"
@@ -259,7 +260,7 @@ class TestFragment:
             "}\n"
             "// Without a key in OpenClaw; for the config.toml of openclaw-mem:\n"
             "// [query]\n"
-            '// fusion = "rrf"'
+            '// fusion = "rrf"\n'
         )
 
     def test_nothing_gives_nothing(self) -> None:

@@ -229,7 +229,12 @@ def test_a_memory_file_at_the_limit_is_fine(tmp_path: Path) -> None:
     settings = indexed(tmp_path, {"MEMORY.md": "é" * BOOTSTRAP_LIMIT + "\n\n"})
     found = looked(settings)
     assert found.findings == ()
-    assert any("MEMORY.md 20,000 of 20,000 characters" in check.detail for check in found.checks)
+    details = [check.detail for check in found.checks]
+    assert any("MEMORY.md 20,000 of 20,000 characters, 1 line (200 advised)" in text for text in details)
+    for times, said in (("1", "1 time, "), ("1200", "1,200 times, "), ("x", "an unknown number of times, ")):
+        alter(settings, f"UPDATE meta SET value = '{times}' WHERE key = 'generation'")
+        checks = {check.name: check.detail for check in looked(settings).checks}
+        assert checks["format"].startswith(f"changed {said}")
 
 
 @pytest.mark.goldens

@@ -50,6 +50,25 @@ def test_what_is_excluded_names_the_rule(small: Memory) -> None:
     assert elsewhere.to_dict()["passage"] == {"path": "notes/b.md", "startLine": 1, "endLine": 1}
 
 
+def test_a_line_that_another_result_has_too_is_not_missing(tmp_path: Path) -> None:
+    said = "The pump key hangs on hook 7.\n"
+    notes = {
+        "memory/a.md": f"# Pump\n\n{said}\nPump.\n",
+        "memory/b.md": f"# Old list\n\nPump parts.\n  {said}",
+    }
+    with open_memory(write_notes(tmp_path / "workspace", notes), tmp_path / "home") as memory:
+        memory.sync()
+        one = memory.knobs.set({"max_results": 1, "min_score": 0.0})
+        (first,) = memory.search("pump key", one).hits
+        path, line = next((name, 3 + (name == "memory/b.md")) for name in notes if name != first.path)
+        absent = memory.why_not("pump key", path, line, one)
+        text = f"The text of line {line} is also in result 1, so the agent gets it."
+        assert absent.rank is None and absent.same_line == text
+        assert text in [note["text"] for note in absent.to_dict()["notes"]]
+        assert not memory.why_not("pump key", path, 1, one).same_line, "its title is in no other note"
+        assert not memory.why_not("pump key", path, 2, one).same_line, "a blank line says nothing"
+
+
 def test_a_new_and_a_modified_note_are_not_up_to_date(small: Memory) -> None:
     write_notes(small.settings.workspace, {"memory/new.md": "A router.\n"})
     new = small.why_not("router", "memory/new.md")

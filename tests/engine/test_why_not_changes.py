@@ -133,7 +133,9 @@ def test_a_change_that_works_by_keyword_rescue_says_so_and_comes_last() -> None:
     how = {name: change.how for change in changes for name in change.set}
     assert how["min_score"] == "" == how["fusion"]
     assert "vector_weight" not in how, "with it no score reaches the minimum: left out beside the others"
-    assert how["keyword_rescue"] == "works by keyword rescue: 0.220 is below min score 0.35"
+    assert (
+        how["keyword_rescue"] == "keyword rescue returns it, although its score 0.220 is below min score 0.35"
+    )
     order = [(bool(change.lost), bool(change.how)) for change in changes]
     assert order == sorted(order), "of those that remove the same"
     (rescued,) = [change for change in changes if {*change.set} == {"keyword_rescue"}]
@@ -215,7 +217,7 @@ def test_a_change_that_works_by_a_tie_says_so_unless_the_next_has_another_score(
         changes = Search(state, {"b"}, None, "max_results", OnePool(pool), lambda: None).singles()
         return next(change.how for change in changes if change.set == {"max_results": 2})
 
-    assert how(0.5) == "works by a tie-break: 1 candidate with the same score is not returned"
+    assert how(0.5) == "a tie-break returns it: 1 candidate with the same score is not returned"
     assert how(0.49) == ""
 
 

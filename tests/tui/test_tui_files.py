@@ -12,7 +12,7 @@ import lab_world as world
 import pytest
 from lab_world import failing
 
-from openclaw_mem_engine.api import Expected
+from openclaw_mem_engine.api import Expected, configured_knobs, profile
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_themes import BUILT_IN, ThemeError, load_theme
@@ -28,6 +28,7 @@ from openclaw_mem_tui.features.why_not.screen import WhyNotScreen
 from openclaw_mem_tui.keys_page import keys_page
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.themes import textual_theme
+from support.config_world import World
 
 HOSTILE = "x\x1b[31m | [red]`#"
 
@@ -64,6 +65,23 @@ def test_markdown_is_inert() -> None:
 def test_config_fragment_holds_the_change() -> None:
     fragment = export.as_config(world.view(Knobs().set({"max_results": 9}), Knobs()))
     assert "maxResults" in fragment and "9" in fragment
+
+
+@pytest.mark.parametrize("name", ["documented", "openclaw-2026.2", "workbench", "qmd-2.8"])
+def test_what_is_exported_gives_the_knobs_back_and_names_their_profile(tmp_path: Path, name: str) -> None:
+    there = World(tmp_path)
+    knobs = profile(name).set({"max_results": 9, "snippet_chars": 2000, "vector_weight": 0.3})
+    text = export.as_config(world.view(knobs, Knobs()))
+    assert text.endswith("\n") and ('// profile = "' in text) == (name != "documented")
+    ours = [line.removeprefix("// ") for line in text.splitlines() if line.startswith("// ")]
+    there.openclaw(text)
+    there.own("\n".join(ours[ours.index("[query]") :]))
+    assert configured_knobs(there.load()) == knobs
+    only = [line for line in ours if " = " in line]
+    assert [line.split(" = ")[0] for line in only] == [
+        *(["profile"] if name != "documented" else []),
+        "snippet_chars",
+    ], "the profile has the others"
 
 
 def test_files_are_never_overwritten(tmp_path: Path) -> None:

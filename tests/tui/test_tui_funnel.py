@@ -197,7 +197,7 @@ def test_an_expected_passage_that_is_not_returned_says_so_beside_others() -> Non
 
 def test_nothing_passes_is_explained() -> None:
     view = world.view(Knobs().set({"min_score": 0.95, "keyword_rescue": "off"}), Knobs())
-    assert "Nothing reaches min score .95: the best is .667 at memory/note-" in texts(above.above(view, 120))
+    assert "Nothing reaches min score .95: the best is .667, at memory/note-" in texts(above.above(view, 120))
     assert "p opens the knobs: min score, keyword rescue" in texts([funnel.next_keys(view)])
 
 

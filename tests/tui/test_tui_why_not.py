@@ -8,6 +8,7 @@ from pathlib import Path
 import lab_world as world
 import pytest
 from lab_world import LARGE, SMALL, frame, held, lab, press, settled, until
+from test_tui_curate import of_notes
 from test_tui_lab import DRILL, running
 from textual.events import DescendantFocus
 from textual.pilot import Pilot
@@ -259,6 +260,21 @@ async def test_x_writes_the_change_as_configuration(tmp_path: Path) -> None:
         assert f"wrote {written}"[:70] in pane(screen, "status")
 
 
+async def test_a_line_that_a_result_has_too_is_said_to_be_sent(tmp_path: Path) -> None:
+    said = "The pump key hangs on hook 7.\n"
+    app = of_notes(tmp_path, {"memory/a.md": f"# Pump\n\n{said}", "memory/b.md": f"# Other\n\nOld.\n{said}"})
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        search = lab(app)
+        search.tune(search.search.view.knobs.set({"max_results": 1}))
+        await press(pilot, *"pump key hook", "enter", "j", "w")
+        screen, at = opened(pilot), opened(pilot).passage.line
+        asked = " ".join(pane(screen, "asked").split())
+        assert asked.endswith(f"The text of line {at} is also in result 1, so the agent gets it.")
+        await press(pilot, "w", "k", "w")
+        assert "is also in" not in pane(opened(pilot), "asked"), "it is returned itself"
+
+
 async def test_any_line_is_found_by_path_or_text(tmp_path: Path) -> None:
     async with running(tmp_path, initial_query=DRILL) as (pilot, search):
         await press(pilot, "W")
@@ -428,7 +444,7 @@ def test_a_change_says_what_its_values_mean_and_how_it_works() -> None:
         assert setting(Change({name: value}, 1), knobs) == says
         panel = text_of(knob(name, getattr(knobs, name), value, False, 60, False))
         assert f"was {says.rpartition(' ')[2]}" in panel, "the panel shows the same values"
-    how = "works by keyword rescue: no score reaches min score 0.35"
+    how = "keyword rescue returns it, as no score reaches min score 0.35"
     wide = change_lines(knobs, Change({"decay": True}, 3, how=how), 120, False)
     said = fmt.numbers(how)
     assert [text_of(row).split("  ")[-1] for row in wide] == ["other results stay", said]

@@ -20,7 +20,7 @@ from openclaw_mem_engine.errors import IndexUnavailable, ProviderError, UsageErr
 from openclaw_mem_engine.model import as_json
 from openclaw_mem_engine.qmd.collections import Collection
 from openclaw_mem_engine.qmd.documents import VirtualPath
-from openclaw_mem_engine.sanitize import visible
+from openclaw_mem_engine.sanitize import counted, visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval.qmd import QmdBackend
@@ -146,9 +146,10 @@ def embed(arguments: Namespace) -> int:
             made = backend.embed(force=arguments.force, progress=progress, cancel=token)
         waiting = _waiting(backend)
     sent = made.chunks - made.cached
-    done = f"Embedded {sent} chunks of {made.documents} documents."
+    documents = counted(made.documents, "document")
+    done = f"Embedded {counted(sent, 'chunk')} of {documents}."
     if made.cached:
-        done = f"Stored the vectors of {made.chunks} chunks of {made.documents} documents: "
+        done = f"Stored the vectors of {counted(made.chunks, 'chunk')} of {documents}: "
         done += f"{sent} embedded, {made.cached} taken from the cache."
     lines = [done] if made.documents else ["All content hashes already have embeddings."] * (not made.refused)
     printed(arguments, as_json(made) | {"pending": waiting}, lines)

@@ -98,30 +98,45 @@ def to_dict(settings: Settings) -> dict[str, Any]:
 
 def fragment(overrides: Mapping[str, object]) -> str:
     """What a user pastes into ``openclaw.json`` to get these knobs: JSON5 with the full path of keys. Those
-    that OpenClaw has no key for, or not with this value, follow in a comment as our own TOML. A single weight
-    gets its complement beside it, for OpenClaw would pair it with its default otherwise."""
-    tree: dict[str, Any] = {}
-    ours: dict[str, object] = {}
-    for name, value in _with_both_weights(overrides).items():
-        key = openclaw_key(name, value)
-        if key is None:
-            ours[name] = value
-            continue
-        *path, last = f"agents.defaults.memorySearch.{key}".split(".")
-        table = tree
-        for part in path:
-            table = table.setdefault(part, {})
-        table[last] = openclaw_value(name, value)
+    that OpenClaw has no key for, or not with this value, follow in a comment as our own TOML; so does a
+    ``profile``. A single weight gets its complement beside it, for OpenClaw would pair it with its default
+    otherwise."""
+    theirs, ours = _by_program(overrides)
     lines: list[str] = []
-    if tree:
+    if theirs:
         import json5  # only for an export
 
-        lines.append(json5.dumps(tree, indent=2))
+        tree: dict[str, Any] = {}
+        for key, value in theirs.items():
+            *path, last = f"agents.defaults.memorySearch.{key}".split(".")
+            table = tree
+            for part in path:
+                table = table.setdefault(part, {})
+            table[last] = value
+        lines += ["// For openclaw.json:", json5.dumps(tree, indent=2)]
     if ours:
         lines.append("// Without a key in OpenClaw; for the config.toml of openclaw-mem:")
         lines.append("// [query]")
         lines += [f"// {name} = {_toml(value)}" for name, value in ours.items()]
-    return "\n".join(lines)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def fragment_files(overrides: Mapping[str, object]) -> str:
+    """The files that such a ``fragment`` is for, in words."""
+    names = ("openclaw.json", "the config.toml of openclaw-mem")
+    return " and ".join(name for name, part in zip(names, _by_program(overrides), strict=True) if part)
+
+
+def _by_program(overrides: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """What OpenClaw has a key for, by that key, and the others by their own names."""
+    theirs: dict[str, object] = {}
+    ours: dict[str, object] = {}
+    for name, value in _with_both_weights(overrides).items():
+        if (key := openclaw_key(name, value)) is None:
+            ours[name] = value
+        else:
+            theirs[key] = openclaw_value(name, value)
+    return theirs, ours
 
 
 def _rows(settings: Settings) -> Iterator[tuple[str, Any, Origin, str]]:

@@ -30,6 +30,7 @@ from openclaw_mem_engine.notes.routing import insert_fact, kind_of
 from openclaw_mem_engine.ranking.query_words import FUNCTION_WORDS
 from openclaw_mem_engine.ranking.unshown import never_shown
 from openclaw_mem_engine.redact import credentials
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.workspace.reading import BUDGET_LINES
 from openclaw_mem_engine.workspace.rules import MEMORY_FOLDER, ROOT_FILES
 
@@ -203,7 +204,7 @@ def _moved(
     return NoteCandidate(
         candidate_id("over-budget", title, body),
         "over-budget",
-        f"section “{short(title)}” ({last - first + 1:,} lines): move to {target}",
+        f"section “{short(title)}” ({counted(last - first + 1, 'line')}): move to {target}",
         evidence,
         (
             NoteEdit(target, None, f"# {title}\n{body}\n", "curate: moved section"),

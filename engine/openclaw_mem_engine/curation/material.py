@@ -16,6 +16,7 @@ from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.notes.edit import NoteEdit
 from openclaw_mem_engine.notes.routing import HEADING, headings, prose
 from openclaw_mem_engine.redact import redact
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.workspace.reading import BOOTSTRAP_LIMIT, BUDGET_LINES, bootstrap_cut
 from openclaw_mem_engine.workspace.rules import ROOT_FILES, note_date
 
@@ -134,7 +135,7 @@ class Budget:
     def sentence(self) -> str:
         if not self.path:
             return self.unread or "there is no MEMORY.md"
-        size = f"{self.path}: {self.lines:,} lines ({BUDGET_LINES} advised), "
+        size = f"{self.path}: {counted(self.lines, 'line')} ({BUDGET_LINES} advised), "
         size += f"{self.characters:,} of {self.limit:,} characters"
         return (
             f"{size}; the agent gets only the last part line {self.cut_after:,}" if self.cut_after else size

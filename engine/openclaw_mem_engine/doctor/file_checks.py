@@ -291,7 +291,7 @@ def check_bootstrap(settings: Settings, out: Outcome) -> None:
         cut = bootstrap_cut(text, limit)
         lines = text.rstrip().count("\n") + 1
         sizes.append(
-            f"{name} {utf16_length(text.rstrip()):,} of {limit:,} characters, {lines} lines "
+            f"{name} {utf16_length(text.rstrip()):,} of {limit:,} characters, {counted(lines, 'line')} "
             f"({BUDGET_LINES} advised)"
         )
         if lines > BUDGET_LINES:

@@ -80,7 +80,7 @@ RULES = tuple(
     (kind, why, re.compile(words if words.startswith("^") else rf"\b({words})\b", re.IGNORECASE))
     for kind, why, words in _WORDS
 )
-_OTHERWISE: tuple[Kind, str] = ("fact", "has no word of another kind")
+_OTHERWISE: tuple[Kind, str] = ("fact", "does not look like a decision, event or preference")
 HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _WORD = re.compile(r"\w{3,}")

@@ -18,7 +18,6 @@ SPEC = "knob"
 
 _WRITTEN = {word.lower(): word for word in ("BM25", "MMR", "RRF")} | {
     "half_life_days": "half-life in days",
-    "pool_results": "pool sized for",  # results
 }
 _SWITCH = dict.fromkeys(("on", "true", "yes", "1"), True) | dict.fromkeys(("off", "false", "no", "0"), False)
 

@@ -20,11 +20,20 @@ from openclaw_mem_engine.ranking.pool import CHUNKS, Candidate, CandidateList, P
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import NOT_SHOWN, Trace
 from openclaw_mem_engine.retrieval.scoped import checked_query, denial, scope_decision
-from openclaw_mem_engine.why_not import NO_CHANGE, RETURNED, Change, Passage, Step, TextChange, WhyNot
+from openclaw_mem_engine.why_not import (
+    NO_CHANGE,
+    RETURNED,
+    SAME_LINE,
+    Change,
+    Passage,
+    Step,
+    TextChange,
+    WhyNot,
+)
 from openclaw_mem_engine.why_not.changes import Search
 from openclaw_mem_engine.why_not.text_changes import text_changes
 from openclaw_mem_engine.why_not.tries import MADE_WITH
-from openclaw_mem_engine.why_not.walk import ListFact, lines_text, walk
+from openclaw_mem_engine.why_not.walk import ListFact, lines_text, same_line, walk
 from openclaw_mem_engine.workspace.reading import checked_path, past_end
 
 if TYPE_CHECKING:
@@ -138,6 +147,9 @@ class Lookup(ABC, Generic[F, C]):
         self._notes += trace.notes
         changes, texts = list[Change](), list[TextChange]()
         if walked.stage != RETURNED:
+            if sent_in := same_line(pool.candidates.get(chunk.chunk_id), self._line, trace):
+                text = f"The text of line {self._line} is also in result {sent_in}, so the agent gets it."
+                self._notes.insert(0, Note(SAME_LINE, text))
             if self._line is None:  # the line that the snippet cuts off, not one that another ranking prefers
                 self._line = walked.fate.best_line
             changes, texts = self._changes(state, trace, wanted, walked.stage, lists, chunk.chunk_id)

@@ -10,6 +10,7 @@ from openclaw_mem_engine.config.settings import Settings
 from openclaw_mem_engine.errors import Cancelled, IndexChanged, IndexUnavailable, UsageError
 from openclaw_mem_engine.model import Progress
 from openclaw_mem_engine.named_tuple import NamedTuple
+from openclaw_mem_engine.sanitize import counted
 from openclaw_mem_engine.stores import is_there, open_store
 from openclaw_mem_engine.stores.base import FileChange, FileState, Generation, IndexStore
 from openclaw_mem_engine.stores.sqlite.files import make_folder
@@ -58,8 +59,9 @@ def migrate(
         )
         held = new.counts().files
         if held and not replace:
+            files = counted(held, "file")
             raise UsageError(
-                f"The index at {target.index_name} holds {held:,} files: with --replace it is replaced."
+                f"The index at {target.index_name} holds {files}: with --replace it is replaced."
             )
         with new.exclusive():
             return copy_index(old, new, progress, cancel)

@@ -17,8 +17,8 @@ from openclaw_mem_engine.sanitize import counted
 
 #: ``WhyNot.stage`` of a passage that the agent receives.
 RETURNED = "returned"
-#: Code of the note that none of the settings tried helps.
-NO_CHANGE = "no-change"
+#: Code of the note that none of the settings tried helps, and of the one that a result has the same line.
+NO_CHANGE, SAME_LINE = "no-change", "same-line"
 #: Marks a change with a knob that the agent's configuration lacks; and what the mark means.
 ONLY_HERE = "‡"
 ONLY_HERE_MEANS = f"{ONLY_HERE} OpenClaw has no such setting"
@@ -192,7 +192,15 @@ class WhyNot:
     @property
     def no_change(self) -> str:
         """That no change returns it, and how many were tried; empty where one does, or none was tried."""
-        return next((note.text for note in self.notes if note.code == NO_CHANGE), "")
+        return self._noted(NO_CHANGE)
+
+    @property
+    def same_line(self) -> str:
+        """Which result has the line that is asked about all the same; empty where none has."""
+        return self._noted(SAME_LINE)
+
+    def _noted(self, code: str) -> str:
+        return next((note.text for note in self.notes if note.code == code), "")
 
     def to_dict(self) -> dict[str, Any]:
         """The stable answer of ``openclaw-mem why-not --json``, without an empty ``rank`` or ``tried``."""

@@ -21,11 +21,12 @@ def means(trace: Trace, chunk_ids: Collection[str], rank: int) -> str:
     if row.outcome.rescued:
         least = trace.knobs.min_score
         none = all(other.outcome.rescued for other in trace.returned)
-        low = "no score reaches" if none else f"{apart(row.final, least, trace.knobs.digits)} is below"
-        return f"works by keyword rescue: {low} min score {least:g}"
+        own = f"although its score {apart(row.final, least, trace.knobs.digits)} is below"
+        low = "as no score reaches" if none else own
+        return f"keyword rescue returns it, {low} min score {least:g}"
     if many := _tied(trace, row):
         others = "candidate" if many == 1 else "candidates"
-        return f"works by a tie-break: {many} {others} with the same score {_are(many)} not returned"
+        return f"a tie-break returns it: {many} {others} with the same score {_are(many)} not returned"
     return ""
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.kinds import entrance
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.pool import Kind
+from openclaw_mem_engine.ranking.pool import Candidate, Kind
 from openclaw_mem_engine.ranking.stages.decay import age_of
 from openclaw_mem_engine.ranking.state import RankingState
 from openclaw_mem_engine.ranking.trace import Lines, Row, Trace, apart, touches
@@ -106,6 +106,19 @@ def fate_of(state: RankingState, chunk_ids: Collection[str], line: int | None) -
         whole = not shown.best_line_cut if line is None else shown.holds(line)
         fates.append(Fate(rank, whole, shown.lines, shown.best_line, shown.cut, chunk_id))
     return max(fates, key=lambda fate: fate.shown, default=Fate(None, False))
+
+
+def same_line(chunk: Candidate | None, line: int | None, trace: Trace) -> int | None:
+    """Which result (from 1) shows a whole line with the text of this ``line`` of a ``chunk``, which is not
+    returned itself; None where there is none, or no word in that line."""
+    if chunk is None or line is None:
+        return None
+    texts = chunk.text.split("\n")[line - chunk.start_line :]
+    text = texts[0].strip() if texts else ""
+    if not any(map(str.isalnum, text)):
+        return None
+    lines = ({shown.strip() for shown in result.snippet.split("\n")} for result in trace.results)
+    return next((rank for rank, shown in enumerate(lines, 1) if text in shown), None)
 
 
 class Lined(Protocol):

@@ -164,10 +164,11 @@ def check_facts(snap: Snapshot, out: Outcome) -> None:
     """What the index says of itself."""
     meta, chunks = snap.meta, snap.number("SELECT count(*) FROM chunks")
     generation = meta.get("generation")
-    out.detail = f"changed {generation or 'an unknown number of'} times"
+    out.detail = "changed an unknown number of times"
     fault = "is missing" if generation is None and chunks else ""
     try:
-        generation_of(generation)
+        number = generation_of(generation)
+        out.detail = f"changed {counted(number, 'time')}" if generation else out.detail
     except ValueError:
         fault = "cannot be read"
     if fault:

@@ -136,9 +136,8 @@ class RememberScreen(ScrolledDialog[str | None]):
             return wrapped(line(("The index is not open; the screen below shows the reason.", "warn")), cells)
         proposal = self.proposal if self.is_mounted else None
         if proposal is None:
-            return wrapped(
-                line(("Type a text. Its words choose the file: MEMORY.md or the daily log.", "dim")), cells
-            )
+            goes = "An event goes to the daily log, anything else to MEMORY.md; tab switches them."
+            return wrapped(line((f"Type a text. {goes}", "dim")), cells)
         if proposal.known:
             said = f"{proposal.route.path}:{proposal.known} contains that already: nothing to write."
             return wrapped(line((fmt.inert(said), "warn")), cells)

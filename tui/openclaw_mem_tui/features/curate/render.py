@@ -89,7 +89,7 @@ def facts(state: CurateState, waits: Line, cells: int, *, brief: bool = False) -
 def _sizes(budget: Budget) -> tuple[tuple[str, int, int], ...]:
     """The lines and the characters of MEMORY.md in words, and the numbers to compare."""
     return (
-        (f"{budget.lines:,} lines ({BUDGET_LINES} advised)", budget.lines, BUDGET_LINES),
+        (f"{fmt.count(budget.lines, 'line')} ({BUDGET_LINES} advised)", budget.lines, BUDGET_LINES),
         (f"{budget.characters:,} of {budget.limit:,} characters", budget.characters, budget.limit),
     )
 

@@ -86,7 +86,7 @@ def _proposed(
 def _shown(edit: SettingsEdit, needs: Mapping[str, str], cells: int) -> list[Line]:
     """``needs`` of changed knobs say why they have no effect, where they have none."""
     where = fmt.inert(str(edit.path)) + (" (a new file)" if edit.before is None else "")
-    form = f"{key('export')} c copies the knobs in the format of openclaw.json"
+    form = f"{key('export')} c copies the knobs, for openclaw.json as far as that has keys for them"
     also = f"; {form}" if edit.kind == "write" else ""
     said = f"The agent is not affected: openclaw-mem alone reads this file{also}."
     warned = (f"{knob_words(name)} has no effect now: it {why}." for name, why in needs.items() if why)

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, get_character_cell_size
 
-from openclaw_mem_engine.api import Answer, fragment, private_folder, profile, redacted, trace_markdown
+from openclaw_mem_engine.api import (
+    Answer,
+    fragment,
+    fragment_files,
+    openclaw_key,
+    private_folder,
+    profile,
+    redacted,
+    trace_markdown,
+)
 from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
@@ -22,7 +31,7 @@ from openclaw_mem_tui.render.choices import Choice
 if TYPE_CHECKING:
     from textual.app import App
 
-    from openclaw_mem_engine.api import KnobValue
+    from openclaw_mem_engine.api import Knobs, KnobValue
     from openclaw_mem_tui.features.search.lab import Lab
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
 
@@ -36,17 +45,24 @@ def as_json(view: View) -> str:
 
 
 def as_config(view: View) -> str:
-    """What to paste so that an agent with any configuration of this profile gets the present knobs."""
-    return fragment(_to_paste(view))
+    """What to paste so that an agent with any configuration of the configured profile gets the present
+    knobs."""
+    return fragment(to_paste(view, view.knobs))
 
 
-def _to_paste(view: View) -> dict[str, KnobValue]:
+def to_paste(view: View, knobs: Knobs) -> dict[str, KnobValue]:
     """The knobs that are not as the profile has them, and those that are configured: their values may be in
-    the config.toml alone, or another one in the agent's configuration."""
-    usual, settings = profile(view.knobs.profile), view.settings
-    configured = settings.query.overrides if settings is not None else {}
-    names = {*view.knobs.changed_names(usual), *view.knobs.changed_names(view.defaults), *configured}
-    return {name: value for name, value in view.knobs.to_dict().items() if name in names}
+    the config.toml alone, or another one in the agent's configuration. A profile that is not the configured
+    one is named, for openclaw-mem; OpenClaw has none, so its keys have all that the profile changes."""
+    other = {"profile": knobs.profile} if knobs.profile != view.defaults.profile else {}
+    settings, values = view.settings, knobs.to_dict()
+    changed = knobs.changed_names(view.defaults)
+    names = {
+        *(name for name in changed if not other or openclaw_key(name, values[name])),
+        *knobs.changed_names(profile(knobs.profile)),
+        *(settings.query.overrides if settings is not None else ()),
+    }
+    return {**other, **{name: value for name, value in values.items() if name in names}}
 
 
 def as_markdown(view: View) -> str:
@@ -56,9 +72,7 @@ def as_markdown(view: View) -> str:
     if not view.changed_knobs():
         return report
     heading = "## Knobs that differ from the configuration"
-    return "\n".join(
-        [report.rstrip(), "", heading, "", "```json5", fragment(view.changed_knobs()).rstrip(), "```", ""]
-    )
+    return "\n".join([report.rstrip(), "", heading, "", f"```json5\n{fragment(view.changed_knobs())}```", ""])
 
 
 def picture(app: App[int]) -> str:
@@ -178,21 +192,17 @@ def offer_export(lab: Lab) -> None:
         return
     # Taken before the dialog covers the screen.
     svg = picture(app)
-    changes = fmt.count(len(_to_paste(view)), "knob")
+    pasted = to_paste(view, view.knobs)
+    into = f"{fmt.count(len(pasted), 'setting')} for {fragment_files(pasted)}; also to the clipboard"
     choices = [
         Choice("json", "JSON", "the trace of openclaw-mem search QUERY --explain --json", "J"),
         Choice("markdown", "Markdown", "a report: stages, results, what was dropped and why", "m"),
         Choice("svg", "SVG", "this screen as a picture", "s"),
-        Choice(
-            "config",
-            "Configuration",
-            f"knobs to paste into openclaw.json, also to the clipboard ({changes})",
-            "c",
-        ),
+        Choice("config", "Configuration", into if pasted else "every knob is as its profile has it", "c"),
     ]
 
     def export(picked: str) -> None:
-        if picked == "config" and not _to_paste(view):
+        if picked == "config" and not pasted:
             search.say("nothing to export: every knob has the default of its profile")
             return
         text = svg if picked == "svg" else _MAKERS[picked](view)

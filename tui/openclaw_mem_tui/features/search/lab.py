@@ -166,6 +166,7 @@ class Lab(WorkbenchScreen):
             self.use_backend(backend, lambda: self.load_lesson(self.search.last_lesson))
         elif self.search.load_lesson(number):
             self._lesson_opens = True
+            self.hits.set_dropped(True)  # the row that it is about may be one of them
             self.query_line.put(self.search.view.query)
             self.search_soon(0.0)
 

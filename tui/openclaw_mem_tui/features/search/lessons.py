@@ -15,7 +15,7 @@ from openclaw_mem_tui.features.search.render.funnel import baseline_names, strip
 from openclaw_mem_tui.features.search.render.knobs import changed_words, knob_value
 from openclaw_mem_tui.features.search.state import View, asked
 from openclaw_mem_tui.render import format as fmt
-from openclaw_mem_tui.render.spans import Line, Span, balanced, cut, fit, line, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, balanced, cut, fit, line, width
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Row, SuggestedQuery
@@ -140,11 +140,7 @@ def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bo
 
 def lesson_lines(guide: Guide, number: int, view: View, cells: int, most: int = MOST_LINES) -> list[Line]:
     """Title and text of a lesson; one that needs more than ``most`` lines ends with the key that shows it."""
-    shown = lesson_text(guide[number], max(20, min(cells - 1, 140)))
-    more = also_set(guide[number], view)
-    if shown and more:
-        whole = (*shown[-1], *more)
-        shown[-1] = whole if width(whole) < cells else cut(whole, cells - 1)
+    shown = lesson_text(guide[number], view, max(20, min(cells - 1, 140)))
     if len(shown) > most - 1:
         shown[most - 2 :] = [cut(shown[most - 2], cells - 1)]
     return [lesson_title(guide, number, view, cells), *shown]
@@ -155,12 +151,13 @@ def also_set(lesson: SuggestedQuery, view: View) -> Line:
     names = set(view.knobs.changed_names(view.defaults)) if _is_taught(view, lesson) else set[str]()
     both = sorted(names - set(view.knobs.changed_names(view.baseline_knobs)))
     said = ", ".join(knob_value(name, view.knobs) for name in both)
-    return line((f" Also set for this lesson: {said}." if said else "", "dim"))
+    return line((f" In both runs: {said}." if said else "", "dim"))
 
 
-def lesson_text(lesson: SuggestedQuery, cells: int) -> list[Line]:
-    """What it says, in full."""
-    return balanced(line("   ", fmt.numbers(fmt.inert(lesson.lesson))), cells, 3)
+def lesson_text(lesson: SuggestedQuery, view: View, cells: int) -> list[Line]:
+    """What it says, in full, and then which knobs it has set for both runs."""
+    said = line("   ", fmt.numbers(fmt.inert(lesson.lesson)))
+    return balanced((*said, *also_set(lesson, view)), cells, 3)
 
 
 def over_hits(
@@ -180,6 +177,4 @@ def over_hits(
     title = lesson_title(guide, number, view, cells, brief=brief)
     if not full:
         return [title]
-    text, also = lesson_text(guide[number], cells - 1), also_set(guide[number], view)
-    text += wrapped(line("  ", *also), cells - 1) if also else []
-    return [title, *text, (), *in_full(view, cells)]
+    return [title, *lesson_text(guide[number], view, cells - 1), (), *in_full(view, cells)]

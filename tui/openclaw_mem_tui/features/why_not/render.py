@@ -23,9 +23,11 @@ def heading(query: str, answer: WhyNot | None, location: str, cells: int) -> lis
         step = answer.decided.replace(" ", "\xa0")  # no line ends within it
         sign = ("✗ ", "bad") if step else ("✓ ", "good")
         parts = line(sign, (sentence(f"{answer.outcome} {step}".rstrip()), "strong"))
+    also = answer.same_line if answer is not None else ""
     return [
         *wrapped(line((" query    ", "dim"), fmt.inert(query, 300)), cells - 1, _LABEL),
         *wrapped(line((" passage  ", "dim"), *parts), cells - 1, _LABEL),
+        *(wrapped(line((fmt.left("", _LABEL), ""), sentence(also)), cells - 1, _LABEL) if also else []),
     ]
 
 

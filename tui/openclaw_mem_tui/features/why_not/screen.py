@@ -21,7 +21,7 @@ from openclaw_mem_engine.api import (
     fragment,
 )
 from openclaw_mem_tui.bindings import bindings, key
-from openclaw_mem_tui.features.search.export import save
+from openclaw_mem_tui.features.search.export import save, to_paste
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
 from openclaw_mem_tui.features.search.render import preview
 from openclaw_mem_tui.features.why_not import render
@@ -45,7 +45,7 @@ READING: Reading = (
     ("weak", "no keyword match, and not close in meaning: the result is probably noise"),
     ("adds", "other results that the change also returns"),
     ("removes", "results that the change no longer returns"),
-    ("works by", "the rule that returns it, where its own score does not"),
+    ("returns it", "the rule that does, where its own score does not"),
     ("‡", "a change that ranks so in openclaw-mem alone: OpenClaw has no such setting"),
     ("note", "a change of the text, not of a knob"),
 )
@@ -243,8 +243,8 @@ class WhyNotScreen(WorkbenchScreen):
         if (change := self._change()) is None:
             self.search.say("nothing to export: no change of a knob is selected")
             return
-        changes = self._knobs.set(change.set).changes_from(self.search.view.defaults)
-        save(self.search, "config", fragment(changes))
+        pasted = to_paste(self.search.view, self._knobs.set(change.set))
+        save(self.search, "config", fragment(pasted))
 
     def action_expect(self) -> None:
         self.run_in(partial(toggle, self.search, self.passage), "expect")
