@@ -294,6 +294,21 @@ async def test_an_index_that_another_process_repaired_is_opened_again(tmp_path: 
         assert "damaged" not in status_of(app)
 
 
+async def test_an_index_that_is_removed_is_built_with_the_key_of_the_lab(tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    app = workbench(settings, lambda _: None, "heron")
+    async with app.run_test(size=SMALL) as pilot:
+        await until(pilot, lambda: "heron" in lab(app).hits.text)
+        await settled(pilot)
+        settings.index_path.unlink()
+        await press(pilot, "slash", *"badger")
+        await until(pilot, lambda: "was removed: press esc then r." in lab(app).notes.text)
+        await press(pilot, "escape")
+        assert "was removed: press r." in lab(app).notes.text
+        await press(pilot, "r")
+        await until(pilot, lambda: settings.index_path.exists() and not lab(app).notes.text)
+
+
 async def test_no_line_about_a_failed_search_is_said_twice(tmp_path: Path) -> None:
     app = workbench(indexed(tmp_path), damaged_middle, "badger orchard")
     async with app.run_test(size=SMALL) as pilot:
