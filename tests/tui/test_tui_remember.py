@@ -234,7 +234,7 @@ async def test_a_session_continues_and_is_started_anew(
         offered = "▌ Continue: router cellar  "
         assert "From what you left and your notes  enter asks one" in screen.hits.text
         assert offered in screen.hits.text and "enter continue" in screen.query_one(KeyBar).text
-        assert "2 changed knobs · pinned baseline · screen 3 index" in screen.hits.text
+        assert "2 changed knobs · pinned baseline “router” · screen 3 index" in screen.hits.text
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
         assert "2 changed knobs · pinned baseline · screen 3 index" in screen.hits.text, "not cut"

@@ -67,8 +67,9 @@ async def offer(screen: Lab) -> None:
     needs = {name: idle(name, view.knobs) for name in view.changed_knobs()} if edit.kind == "write" else {}
     why = ""
     if edit.kind != "write":
-        written = view.knobs == configured_knobs(settings)
-        why = f"The shown knobs are {'as configured: there is nothing to write' if written else 'those before that change'}."
+        same = view.knobs == configured_knobs(settings)
+        what = "as configured: there is nothing to write" if same else "those before that change"
+        why = f"The shown knobs are {what}."
         if edit.kind == "undo" and search.steps.written is None:
             why += " This session did not make that change."
     confirm(screen, _TITLES[edit.kind], partial(_shown, edit, needs, why), edit.kind, write)
