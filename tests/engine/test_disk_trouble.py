@@ -23,7 +23,7 @@ from openclaw_mem_engine.stores.sqlite.files import check_room
 from openclaw_mem_engine.sync.lock import SyncLock
 from openclaw_mem_engine.sync.report import SyncRequest
 from openclaw_mem_engine.workspace.rules import open_workspace
-from support.damage import codes, looked
+from support.damage import codes, looked, type_in
 from support.memories import open_memory, settings_for, write_notes
 from support.stores import content
 
@@ -168,9 +168,13 @@ def test_what_is_no_file_is_named_and_kept(tmp_path: Path) -> None:
     settings = settings_for(workspace, tmp_path / "home", OPENCLAW_MEM_PROVIDER="none")
     index = settings.index_path
     index.mkdir(parents=True)
-    with pytest.raises(IndexUnavailable, match=r"is a folder, not an index: move it away.* Path: .*sqlite"):
+    with pytest.raises(IndexUnavailable, match=r"is a folder, not an index: move it away.*sqlite") as raised:
         Memory.open(settings)
-    index.rmdir()
+    (found,) = [each for each in looked(settings).findings if each.code == "unavailable"]
+    assert found.text == str(raised.value) and not found.fixable, "it is not ours to move"
+    type_in(settings, found.text.split("`")[1])
+    assert index.with_name("main.sqlite.other").is_dir() and not index.exists()
+    index.with_name("main.sqlite.other").rmdir()
     os.mkfifo(index)  # opening one would wait for a writer
     with pytest.raises(IndexUnavailable, match=r"is a device or pipe, not an index: move it away"):
         Memory.open(settings)

@@ -167,6 +167,7 @@ def test_rare_words_find_the_section(editor: NoteEditor, tmp_path: Path) -> None
         note.write_text(before + sections)
         placed = remember(editor, "router has 900 ports", NOW)
         assert (placed.route.section, placed.edit.after) == ("", after + sections)
+        assert placed.route.sentence.endswith("; no section fits it)"), "nor is one guessed in silence"
 
 
 def test_what_the_log_of_the_day_says_is_not_written_again(editor: NoteEditor) -> None:

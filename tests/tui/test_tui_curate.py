@@ -140,6 +140,7 @@ async def test_the_demo_from_the_evidence_to_the_written_note_and_back(tmp_path:
         assert isinstance(pilot.app.screen, ConfirmScreen)
         await press(pilot, "enter")
         assert note.read_text("utf-8").count("Boardhaus") == 1
+        assert screen.search.view.baseline_name == "before the edit"
         assert "proposals · 2" in str(screen.candidates.border_title)
         assert "202 lines (200 advised)" in shown(screen, "#facts")
         assert shown(screen, "#status").strip()

@@ -75,9 +75,9 @@ async def test_the_lab_offers_only_what_works(damage: Callable[[Path], None], tm
         await settled(pilot)
         screen = lab(app)
         assert "The index cannot be opened." in screen.hits.text
-        assert "esc then F repairs it." in screen.hits.text and "tries again" not in screen.hits.text
+        assert " F repairs it." in screen.hits.text and "esc then" not in screen.hits.text
+        assert "tries again" not in screen.hits.text
         assert settings.workspace.name in app.screen.query_one(Top).text
-        await press(pilot, "escape")
         assert not {"search", "knobs", "history", "mode", "why"} & set(footer(app).split())
         assert "F repair" in footer(app) and "? help" in footer(app) and "q quit" in footer(app)
         for pressed in ("w", "W", "slash", "i", "p", "s", "less_than_sign", "full_stop", "r"):
@@ -95,6 +95,30 @@ async def test_the_lab_offers_only_what_works(damage: Callable[[Path], None], tm
         assert app.screen is screen
         await press(pilot, "q")
     assert app.return_code == 0
+
+
+@pytest.mark.parametrize("damage", [damaged_header, damaged_middle])
+async def test_the_key_that_is_named_works_at_once_and_a_query_that_is_typed_goes_on(
+    damage: Callable[[Path], None], tmp_path: Path
+) -> None:
+    settings = indexed(tmp_path)
+    app = workbench(settings, damage)
+    async with app.run_test(size=SMALL) as pilot:
+        await until(pilot, lambda: app.search.activity.damage is not None)
+        await settled(pilot)
+        assert "F repairs" in lab(app).hits.text and "esc then" not in lab(app).hits.text
+        await press(pilot, "F")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
+    app = workbench(settings, damage)
+    async with app.run_test(size=SMALL) as pilot:
+        lab(app).query_line.value = "F"  # typed before the index is opened
+        await until(pilot, lambda: app.search.activity.damage is not None)
+        await settled(pilot)
+        await press(pilot, "o", "x")
+        drawn = " ".join(pane.text for pane in app.screen.query(Pane))
+        assert lab(app).query_line.value == "Fox" and "esc then F repairs" in drawn
+        await press(pilot, "escape", "F")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
 
 
 async def test_a_damaged_index_is_offered_no_query_and_what_continues_has_no_sign_of_failure(
@@ -268,6 +292,21 @@ async def test_an_index_that_another_process_repaired_is_opened_again(tmp_path: 
         await press(pilot, "1")
         await until(pilot, lambda: "badger" in lab(app).hits.text)
         assert "damaged" not in status_of(app)
+
+
+async def test_an_index_that_is_removed_is_built_with_the_key_of_the_lab(tmp_path: Path) -> None:
+    settings = indexed(tmp_path)
+    app = workbench(settings, lambda _: None, "heron")
+    async with app.run_test(size=SMALL) as pilot:
+        await until(pilot, lambda: "heron" in lab(app).hits.text)
+        await settled(pilot)
+        settings.index_path.unlink()
+        await press(pilot, "slash", *"badger")
+        await until(pilot, lambda: "was removed: press esc then r." in lab(app).notes.text)
+        await press(pilot, "escape")
+        assert "was removed: press r." in lab(app).notes.text
+        await press(pilot, "r")
+        await until(pilot, lambda: settings.index_path.exists() and not lab(app).notes.text)
 
 
 async def test_no_line_about_a_failed_search_is_said_twice(tmp_path: Path) -> None:

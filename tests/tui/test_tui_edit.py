@@ -66,6 +66,21 @@ async def test_the_run_before_an_edit_is_the_baseline(
         assert screen.search.view.query == "postgres" == screen.query_line.value, "instead of the last query"
 
 
+async def test_the_run_before_a_fact_was_written_or_taken_back_is_the_baseline(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query="cellar") as (pilot, screen):
+        search = screen.search
+        for keys, found in ((("M", *"the cellar is dry", "enter"), 2), (("D", "enter"), 1)):
+            before = search.view.trace
+            await press(pilot, *keys)
+            await until(pilot, lambda before=before: search.view.trace is not before and search.view.answers)
+            await until(pilot, lambda: "indexed" in search.activity.said)
+            assert search.view.baseline is not None and search.view.baseline.trace is before
+            assert "the run before the edit is the baseline (B: as configured)" in search.activity.said
+            assert search.view.trace is not None and len(search.view.trace.returned) == found
+        await press(pilot, "B", "M", "escape")
+        assert search.view.baseline_name == "default", "nothing was written"
+
+
 @pytest.mark.usefixtures("suspended")
 async def test_a_cleared_baseline_comes_back_with_its_moves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -122,6 +122,7 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         await press(pilot, "z", "A")
         assert "The agent is not affected" in asked(pilot) and "x c copies" not in asked(pilot)
         assert "- decay = true" in asked(pilot), "back to the knobs before: that is the undo, no other write"
+        assert "are those before that change." in asked(pilot) and "session" not in asked(pilot)
         await press(pilot, "enter")
         assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
         assert screen.search.activity.said == f"{ours.name} is as before the change; A writes it again"
@@ -130,6 +131,7 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         assert " A " not in screen.query_one(KeyBar).text, "nothing of this session is left to write"
         await press(pilot, "escape", "A")
         assert "+ decay = true" in asked(pilot)
+        assert "as configured" in asked(pilot) and "session" not in asked(pilot)
         assert any("redo the last change" in frame(widget) for widget in pilot.app.screen.query("*"))
         await press(pilot, "escape", "Z", "A")
         assert "+ decay = true" in asked(pilot)
@@ -146,8 +148,9 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         ours.write_text(ours.read_text().removesuffix("# since\n"), "utf-8")
     async with running(tmp_path, initial_query="router") as (pilot, screen):
         assert screen.search.view.knobs == knobs
-        await press(pilot, "A")
+        await press(pilot, "s", "space", "A")
         assert "- decay = true" in asked(pilot)
+        assert "nothing to write. This session did not make that change." in asked(pilot)
         await press(pilot, "enter")
         assert ours.read_text() == "# mine\n[query]\nmin_score = 0.5 # strict\n"
         assert screen.search.view.defaults.min_score == 0.5 and screen.search.view.knobs == knobs
@@ -231,7 +234,7 @@ async def test_a_session_continues_and_is_started_anew(
         offered = "▌ Continue: router cellar  "
         assert "From what you left and your notes  enter asks one" in screen.hits.text
         assert offered in screen.hits.text and "enter continue" in screen.query_one(KeyBar).text
-        assert "2 changed knobs · pinned baseline · screen 3 index" in screen.hits.text
+        assert "2 changed knobs · pinned baseline “router” · screen 3 index" in screen.hits.text
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
         assert "2 changed knobs · pinned baseline · screen 3 index" in screen.hits.text, "not cut"

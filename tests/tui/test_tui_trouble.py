@@ -196,7 +196,7 @@ async def test_why_the_index_cannot_be_opened_is_said_in_full_in_place_of_the_re
     async with app.run_test(size=SMALL) as pilot:
         await settled(pilot)
         said = "".join(lab(app).hits.text.split())
-        assert f"{path}/main.sqlitecannotbeused." in said and said.endswith("escthenrtriesagain.")
+        assert f"{path}/main.sqlitecannotbeused." in said and said.endswith("why.rtriesagain.")
         assert not lab(app).notes.text, "nor is it said twice"
         await press(pilot, "escape", "exclamation_mark")
         assert f"{path}/main.sqlitecannotbeused." in "".join(app.screen.query_one(HelpText).text.split())

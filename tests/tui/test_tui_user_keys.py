@@ -128,6 +128,8 @@ def test_what_repairs_a_damaged_index_is_said_with_the_keys_of_the_user() -> Non
             == "The index is damaged: esc then f8."
         )
         assert fmt.message("Run `openclaw-mem index`.").startswith("Press esc then f3 ")
+    with bindings.typing(False, "search"):
+        assert fmt.message("Run `openclaw-mem index`.") == "Press r."
     assert in_full("another message") == "another message"
 
 

@@ -158,7 +158,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
     ),
     "Index": (
         Action("chunks", "enter", _CHUNKS, "index", "chunks", 1),
-        Action("sync_now", "r", "sync now", "index", "sync", 3, run="sync_index"),
+        Action("sync_now", "r", "sync now", "index", "sync", 3, run="sync_index", twin="sync"),
         Action("rebuild", "R", "rebuild the index, after showing the plan", "index", "rebuild", 6),
         Action("repair", "F", _REPAIR, "everywhere", "repair", 2, run="app.repair"),
         Action("examine", "c", "run checks", "index", "check", 5),
@@ -212,7 +212,7 @@ GROUPS = tuple(_GROUPS)
 #: The actions as they are declared, and as the user's keys have them.
 DECLARED: Mapping[str, Action] = {action.id: action for action in ACTIONS}
 _by_id = dict(DECLARED)
-_typing = False
+_typing, _where = False, ""
 
 
 def actions() -> tuple[Action, ...]:
@@ -231,23 +231,27 @@ def key(name: str) -> str:
 
 
 @contextmanager
-def typing(letters: bool) -> Iterator[None]:
-    """What is drawn meanwhile is on a screen where ``letters`` go to a line and are no keys (``reach``)."""
-    global _typing
-    before, _typing = _typing, letters
+def typing(letters: bool, where: str = "") -> Iterator[None]:
+    """What is drawn meanwhile is on a screen (``where``) on which ``letters`` go to a line and are no keys
+    (``reach``)."""
+    global _typing, _where
+    before, (_typing, _where) = (_typing, _where), (letters, where)
     try:
         yield
     finally:
-        _typing = before
+        _typing, _where = before
 
 
 def reach(name: str, screen: str = "") -> str:
-    """The keys of an action as messages name them, of one of another ``screen`` with the key of that; from a
-    line that is typed in, those to press one after the other."""
-    way = [key(f"show_{screen}")] if screen and _by_id[name].where != "everywhere" else []
+    """The keys of an action as messages name them: the one that does it on this screen, else that of another
+    ``screen`` with the key that shows it; from a line that is typed in, those to press in turn."""
+    does = _by_id[name]
+    here = next((a for a in (does, _by_id.get(does.twin)) if a is not None and a.works_in(_where)), None)
+    way = [key(f"show_{screen}")] if screen and here is None else []
+    pressed = (here or does).key
     if _typing:
-        return " then ".join(("esc", *way, key(name)))
-    return " on screen ".join((key(name), *way))
+        return " then ".join(("esc", *way, pressed))
+    return " on screen ".join((pressed, *way))
 
 
 def typed_key(name: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine.api import Settings
-from openclaw_mem_tui.features.search.baseline import EDITED, PINNED
+from openclaw_mem_tui.features.search.steps import note_written
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.reports import Done
 from openclaw_mem_tui.render.spans import Failed
@@ -95,12 +95,8 @@ def edit(app: App[int], settings: Settings, path: str, line: int) -> str:
     if line > 1 and not at_line:
         outcome += "; opened without a line number (unknown editor)"
     is_note = not Path(path).is_absolute()
-    pin = app.search.view.pin  # type: ignore[attr-defined]
-    if is_note and _content(on_disk) != before and app.search.pin_run(EDITED):  # type: ignore[attr-defined]
-        instead = " instead of the pinned run" if pin is not None and pin.name == PINNED else ""
-        kept = f"the run before the edit is the baseline{instead} (B: as configured)"
-        outcome += f"; {kept}"
-        app.search.sync.done = Done(then=kept)  # type: ignore[attr-defined]
+    if is_note and _content(on_disk) != before:
+        outcome = note_written(app.search, outcome, Done())  # type: ignore[attr-defined]
     return outcome
 
 

@@ -128,6 +128,8 @@ def _synced(settings: Settings, report: DoctorReport) -> tuple[list[str], int]:
 def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Iterator[str]:
     """Checks, findings with evidence and repair, and their number; what a repair that was ``asked`` for has
     left."""
+    from openclaw_mem_engine.stores.findings import SEVERITIES
+
     yield strong("checks")
     rows = [("ok" if c.ok else c.worst, one_line(c.name), one_line(c.detail)) for c in report.checks]
     for line in indented(aligned(rows)):
@@ -146,8 +148,7 @@ def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Ite
         if finding.repair and f"`{finding.repair}`" not in finding.text:  # which names it
             yield from hanging(advice(f"      to do: {one_line(finding.repair)}"), 8)
     severities: list[str] = [finding.severity for finding in report.findings]
-    nouns = {"error": "error", "warning": "warning", "info": "note"}
-    counts = [counted(severities.count(severity), noun) for severity, noun in nouns.items()]
+    counts = [counted(severities.count(severity), severity) for severity in SEVERITIES]
     total = f"{', '.join(counts)} from {counted(len(report.checks), 'check')}."
     left = [finding for finding in report.findings if finding.repair and finding.severity != "info"]
     if asked and left:

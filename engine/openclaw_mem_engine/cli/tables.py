@@ -172,7 +172,7 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
         if note.text.rstrip(".") == answer.text:
             continue
         warns = note.level == "warning"
-        head, *lines = hanging(f"{note.level if warns else 'note'}: {one_line(advice(note.text))}", 2)
+        head, *lines = hanging(f"{note.level}: {one_line(advice(note.text))}", 2)
         yield head.replace(note.level, marked(note.level), 1) if warns else dim(head)
         yield from lines if warns else map(dim, lines)
     if fresh is not None and fresh.state == "partial":

@@ -258,7 +258,7 @@ def _check_database(
     out.detail = f"{path.name} cannot be used"
     repairs: dict[TroubleKind, str] = {
         "damaged": f"rm -- {files.quoted(files.with_companions(path))}",
-        "foreign": f"mv -- {files.quoted([path, path.with_name(f'{path.name}.other')])}",
+        "foreign": files.moving(path),
         "newer": UPGRADE,
     }
     out.add(code, "warning", found.text, repair=repairs.get(found.kind, ""))

@@ -160,6 +160,7 @@ def remember(
         path = path or ROOT_FILES[0]
         before = editor.read(path)
         after, section = _into_section(before or "# Memory\n\n", f"- {words}", kind)
+        why += "; no section fits it" * (not section)
     edit = editor.propose(path, after, "remember")
     route = Route(kind, target, edit.path, section, why)
     known = _line_of(words, before)

@@ -125,7 +125,7 @@ class Lines(ScrollView, can_focus=False):
         return self._drawn
 
     def _draw(self, cells: int) -> Sequence[Line]:
-        with typing(isinstance(self.screen.focused, Input)):
+        with typing(isinstance(self.screen.focused, Input), getattr(self.screen, "WHERE", "")):
             return self.draw(cells)
 
     def _measure(self) -> None:

@@ -19,6 +19,7 @@ from openclaw_mem_engine.stores.sqlite.files import (
     is_of_full_disk,
     is_writable,
     log_of,
+    moving,
     shared_of,
     unreachable,
 )
@@ -51,8 +52,8 @@ def refuse_foreign(path: Path, application_id: int | None = None) -> None:
             if head.startswith(b"SQLite format 3\0") and len(head) == _HEADER_BYTES and not ours:
                 what = "is a database that this program did not make"
     if what:
-        advice = "move it away, or set OPENCLAW_MEM_HOME to another folder"
-        raise IndexUnavailable(f"The path of the index {what}: {advice}. Nothing was changed. Path: {path}")
+        advice = "move it away, or set OPENCLAW_MEM_HOME to another folder. Nothing was changed"
+        raise IndexUnavailable(f"The path of the index {what}: {advice}. To move it: `{moving(path)}`")
 
 
 def refuse_emptied(path: Path, repair: str = IndexDamaged.repair) -> None:

@@ -204,6 +204,13 @@ def quoted(paths: Iterable[Path]) -> str:
     return " ".join(shlex.quote(str(path)) for path in paths)
 
 
+def moving(path: Path) -> str:
+    """The command that moves what is at this path aside, a database with its companions."""
+    aside = f"{path.name}.other"
+    parts = ((part, path.with_name(aside + part.name[len(path.name) :])) for part in with_companions(path))
+    return "; ".join(f"mv -- {quoted(each)}" for each in parts)
+
+
 def closed_to_user(index: Path) -> list[Path]:
     """What of an index file, its companions and its folder this user may not read and write."""
     found = blocked(index.parent)

@@ -13,6 +13,7 @@ from textual.widgets import Input
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate import render
+from openclaw_mem_tui.features.search.steps import note_written
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.reports import Done
 from openclaw_mem_tui.render.spans import Details, Line, line, wrapped
@@ -122,8 +123,8 @@ class RememberScreen(ScrolledDialog[str | None]):
         else:
             path, undoes = proposal.route.path, f"{key('undo_edit')} undoes it"
             done = Done(f"remembered in {fmt.inert(path)}:{proposal.line}", path, undoes)
-            self._search.draft, self._search.sync.done = "", done
-            self.dismiss(done.around(""))
+            self._search.draft = ""
+            self.dismiss(note_written(self._search, done.around(""), done))
 
     def _show(self) -> None:
         self._text.show(self._lines)

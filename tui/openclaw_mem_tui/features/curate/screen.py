@@ -18,6 +18,7 @@ from openclaw_mem_tui.editor import edit
 from openclaw_mem_tui.features.curate import render
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CuratePresenter
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
+from openclaw_mem_tui.features.search.steps import note_written
 from openclaw_mem_tui.list_screen import ListScreen
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render.choices import Choice
@@ -209,7 +210,7 @@ class CurateScreen(ListScreen[CuratePresenter]):
 
             async def accept() -> None:
                 if await self.presenter.accept(candidate):
-                    await self._changed()
+                    self.remembered(note_written(self.search, self.presenter.state.said, Done()))
 
             question = partial(render.question, state, candidate)
             confirm(self, "write this", question, "write", partial(self.run_in, accept, "write"))
@@ -262,8 +263,8 @@ class CurateScreen(ListScreen[CuratePresenter]):
         undone = await self.presenter.undo(edits)
         said = self._say_on(over)
         if undone:
-            self.search.sync.done = Done(said, edits[0].path if len(edits) == 1 else "")
-            over.remembered(said)
+            done = Done(said, edits[0].path if len(edits) == 1 else "")
+            over.remembered(note_written(self.search, said, done))
 
     def _say_on(self, over: WorkbenchScreen) -> str:
         """What the presenter has said; on another screen that is ``over`` this one, and not here later."""

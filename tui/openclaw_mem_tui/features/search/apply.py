@@ -65,7 +65,14 @@ async def offer(screen: Lab) -> None:
 
     write = partial(screen.run_in, partial(_write, screen, settings, edit), "apply")
     needs = {name: idle(name, view.knobs) for name in view.changed_knobs()} if edit.kind == "write" else {}
-    confirm(screen, _TITLES[edit.kind], partial(_shown, edit, needs), edit.kind, write)
+    why = ""
+    if edit.kind != "write":
+        same = view.knobs == configured_knobs(settings)
+        what = "as configured: there is nothing to write" if same else "those before that change"
+        why = f"The shown knobs are {what}."
+        if edit.kind == "undo" and search.steps.written is None:
+            why += " This session did not make that change."
+    confirm(screen, _TITLES[edit.kind], partial(_shown, edit, needs, why), edit.kind, write)
 
 
 def _proposed(
@@ -83,8 +90,9 @@ def _proposed(
     return settings, propose_settings(settings, values) if values else None
 
 
-def _shown(edit: SettingsEdit, needs: Mapping[str, str], cells: int) -> list[Line]:
-    """``needs`` of changed knobs say why they have no effect, where they have none."""
+def _shown(edit: SettingsEdit, needs: Mapping[str, str], why: str, cells: int) -> list[Line]:
+    """``needs`` of changed knobs say why they have no effect, where they have none; ``why`` there is nothing
+    else to write, or empty."""
     where = fmt.inert(str(edit.path)) + (" (a new file)" if edit.before is None else "")
     form = f"{key('export')} c copies the knobs, for openclaw.json as far as that has keys for them"
     also = f"; {form}" if edit.kind == "write" else ""
@@ -92,6 +100,7 @@ def _shown(edit: SettingsEdit, needs: Mapping[str, str], cells: int) -> list[Lin
     warned = (f"{knob_words(name)} has no effect now: it {why}." for name, why in needs.items() if why)
     return [
         *wrapped(line((where, "strong")), cells),
+        *(wrapped(line(why), cells) if why else []),
         *wrapped(line((said, "dim")), cells),
         *(row for text in warned for row in wrapped(line((text, "warn")), cells)),
         (),

@@ -113,10 +113,13 @@ def changed(view: View, saved: Mapping[str, Any] | None) -> Knobs:
         return view.defaults
 
 
-def offered(search: SearchPresenter) -> tuple[str, str] | None:
-    """The row of the start page that continues what was left, and what of it; None where that is nothing."""
+def offered(search: SearchPresenter, *, named: bool = False) -> tuple[str, str] | None:
+    """The row of the start page that continues what was left, and what of it; None where that is nothing.
+    ``named``: with the query of a pinned baseline that is another."""
     left = search.remembered
     parts = _parts(search.view, left)
+    if named and left.baseline is not None and left.baseline["query"] != left.query:
+        parts[-1] += f" “{left.baseline['query']}”"
     if left.screen:
         parts += [f"screen {entry.key} {entry.tab}" for entry in SCREENS if entry.name == left.screen]
     title = f"Continue: {left.query}" if left.query else "Continue"

@@ -21,6 +21,7 @@ from openclaw_mem_tui.features.search.start_page import idle_keys, is_blank, tak
 from openclaw_mem_tui.features.search.state import View, same_rows
 from openclaw_mem_tui.features.why_not.actions import WhyNotActions
 from openclaw_mem_tui.render import status
+from openclaw_mem_tui.render.damage import waiting
 from openclaw_mem_tui.render.spans import Line, Reading
 from openclaw_mem_tui.widgets.edges import FRAME_S, KeyBar
 from openclaw_mem_tui.widgets.frames import frame_of, key_hint
@@ -110,6 +111,9 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         self._draw_numbers()
 
     def _activity_changed(self, before: status.Activity, now: status.Activity) -> None:
+        empty = self.focused is self.query_line and not self.query_line.value
+        if empty and waiting(now) and not waiting(before):
+            self.set_focus(self.hits)  # where the key that the page names works at once
         if self._clock is not None and (now.busy != before.busy or not now.busy):
             (self._clock.reset if now.busy else self._clock.pause)()
         if now != replace(before, searching=now.searching):

@@ -215,8 +215,12 @@ def landing(
         first = (f"From {fmt.join((begun, notes), ' and ')}", "strong")
         head += [(), line("  ", first, "  ", (key("get"), "key"), (" asks one", "dim"))]
         wide = min(60, cells // 2, max((fmt.width_of(fmt.inert(query)) + 1 for query, _ in shown), default=0))
+        room_beside = max(4, cells - wide - 4)
         for query, path in shown:
-            origin = (fmt.path(fmt.inert(path), max(4, cells - wide - 4)), "dim")
+            named = continues(search, named=True) if (query, path) == continues(search) else None
+            whole = fmt.inert(named[1] if named is not None else path)
+            fits = fmt.width_of(whole) <= room_beside
+            origin = (whole if fits else fmt.path(fmt.inert(path), room_beside), "dim")
             items.append([line("  ", fmt.left(fmt.inert(query), wide), " ", origin)])
     if found := page.doctor if search.sync.examined is None else search.sync.examined:
         opens = (reach("show_index"), "key")

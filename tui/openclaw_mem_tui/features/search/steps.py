@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from openclaw_mem_tui.bindings import key
+from openclaw_mem_tui.features.search.baseline import EDITED, PINNED
 from openclaw_mem_tui.features.search.presenter import FAULT_BASELINE
 from openclaw_mem_tui.features.search.remembered import bring_back, left_now
 from openclaw_mem_tui.features.search.render.knobs import changed_words
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from openclaw_mem_tui.features.search.lab import Lab
     from openclaw_mem_tui.features.search.presenter import SearchPresenter
     from openclaw_mem_tui.features.search.remembered import Left
+    from openclaw_mem_tui.render.reports import Done
 
 #: Cells of a query that a message names.
 _LONGEST = 40
@@ -63,6 +65,18 @@ def clear_baseline(lab: Lab) -> None:
         search.steps.made(view.tried._replace(cleared=(view.last_pin, view.against)))
     _compare(lab)
     search.say("the configured defaults are the baseline" + f"; {key('undo_knob')} undoes it" * is_step)
+
+
+def note_written(search: SearchPresenter, said: str, done: Done) -> str:
+    """The run before a change of a note that was written just now becomes the baseline. ``said`` with that,
+    which the next sync says behind what was ``done`` too."""
+    pin = search.view.pin
+    if search.pin_run(EDITED):
+        instead = " instead of the pinned run" if pin is not None and pin.name == PINNED else ""
+        kept = f"the run before the edit is the baseline{instead} ({key('clear_baseline')}: as configured)"
+        said, done = f"{said}; {kept}", done._replace(then=fmt.join((done.then, kept), "; "))
+    search.sync.done = done
+    return said
 
 
 def _compare(lab: Lab, pin: Pin | None = None, against: Knobs | None = None) -> None:
