@@ -44,7 +44,7 @@ def test_the_options_of_a_search_count(call: Call) -> None:
     said = call("why-not", "router VLAN", "memory/2026-02-25.md", *options, "--json")
     assert said.json["stage"] == "max_results"
     assert {"max_results": 2} in [change["set"] for change in said.json["changes"]]
-    assert "found by BM25; mode bm25 uses it" in [step["text"] for step in said.json["steps"]]
+    assert "found by BM25; bm25 mode uses it" in [step["text"] for step in said.json["steps"]]
 
 
 def test_a_change_that_the_agent_has_no_key_for_says_so(call: Call) -> None:
@@ -65,7 +65,9 @@ def test_a_change_that_the_agent_has_no_key_for_says_so(call: Call) -> None:
         )
         assert line.endswith(f" ({KNOBS[name].says(value)})"), "what the value means"
     assert out.count("‡ OpenClaw has no such setting") == ("‡:" in out)
-    rescued = {name for change in changes if "by keyword rescue" in change["how"] for name in change["set"]}
+    rescued = {
+        name for change in changes if "keyword rescue returns it" in change["how"] for name in change["set"]
+    }
     assert rescued == {"keyword_rescue"}
 
 

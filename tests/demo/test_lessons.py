@@ -76,7 +76,7 @@ def test_lesson_decay(demo: Memory) -> None:
 
 
 def test_lesson_mmr(demo: Memory) -> None:
-    diverse, plain = both_runs(demo, SUGGESTED["Eight times the same morning: MMR"])
+    diverse, plain = both_runs(demo, SUGGESTED["The same morning eight times: MMR"])
     status = [hit for hit in plain.hits if "tatus" in hit.text]
     assert len(status) == 6
     assert sum(hit.path in {h.path for h in status} for hit in diverse.hits) == 1
@@ -84,7 +84,7 @@ def test_lesson_mmr(demo: Memory) -> None:
 
 
 def test_lesson_japanese(demo: Memory) -> None:
-    hybrid, vector = both_runs(demo, SUGGESTED["A question in Japanese: BM25 only"])
+    hybrid, vector = both_runs(demo, SUGGESTED["A question in Japanese: only BM25"])
     assert "people/minato-seiko.md" in paths(hybrid)
     assert not vector.hits
     (note,) = [note for note in vector.trace.notes if note.code in ("no-embedding", "list-missing")]

@@ -163,7 +163,7 @@ def test_blank_lines_at_the_end_of_a_chunk_are_not_missed(snippet: str) -> None:
     pool = pool_of_notes({"MEMORY.md": f"- tea\n- {WORD}\n\n \n"}, tokens=400)
     trace = rank(pool, DOCUMENTED.set({"snippet": snippet}))
     (row,) = trace.returned
-    assert (row.end_line, row.sent, row.truncated) == (5, (2, 2), False)
+    assert (row.end_line, row.sent, row.truncated) == (5, (5, 5), False)
     assert "truncated" not in answer_text(pool, trace)
 
 

@@ -363,9 +363,9 @@ def test_lists_that_a_mode_does_not_use_are_named(large: Memory) -> None:
         found = large.why_not(query, "memory/notes/n001.md", None, large.knobs.set({"mode": mode}))
         return next(step.text for step in found.steps if step.name == "mode")
 
-    assert scope("zebra", "bm25") == "found only by vectors; mode bm25 does not use vectors"
-    assert scope("zebra", "hybrid") == "found by vectors; mode hybrid uses them"
-    assert scope(EVERYWHERE, "hybrid") == "found by vectors and BM25; mode hybrid uses both"
+    assert scope("zebra", "bm25") == "found only by vectors; bm25 mode does not use vectors"
+    assert scope("zebra", "hybrid") == "found by vectors; hybrid mode uses them"
+    assert scope(EVERYWHERE, "hybrid") == "found by vectors and BM25; hybrid mode uses both"
 
 
 def test_a_rank_beyond_the_pool_is_exact(large: Memory) -> None:

@@ -92,7 +92,7 @@ async def test_chunks_are_drawn_screens_lead_to_each_other_and_a_rebuild_is_show
         await press(pilot, "R")
         assert isinstance(pilot.app.screen, ConfirmScreen)
         plan = pilot.app.screen.query_one("Pane").text
-        assert "87 files are read again, and a new index is built from 102 chunks" in plan
+        assert "87 files will be read again, and a new index will be built from 102 chunks" in plan
         assert world.plain(pilot.app.screen._box.border_subtitle).endswith("enter rebuild · esc cancel")
         assert "0 texts to embed, 102 from the cache" in plan and "; no text leaves this machine" in plan
         await press(pilot, "escape")

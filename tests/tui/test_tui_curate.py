@@ -403,7 +403,7 @@ async def test_remember_routes_shows_and_writes(tmp_path: Path) -> None:
         text = dialog.query_one("#remembered").text  # type: ignore[attr-defined]
         assert (
             "To be saved as a fact in MEMORY.md" in text
-            and "(the text does not look like a decision, event or preference)" in text
+            and "(the text does not look like a decision, event or preference; no section fits it)" in text
         )
         assert (
             f"MEMORY.md then has {MEMORY.count(chr(10)) + 1} lines (200 advised), " in text

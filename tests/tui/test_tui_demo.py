@@ -58,7 +58,7 @@ async def test_lessons_are_loaded_picked_and_left(tmp_path: Path) -> None:
         picker = pilot.app.screen.query_one("Choices")
         said = " ".join(picker.text.split())  # type: ignore[attr-defined]
         assert pilot.app.screen._box.content_region.contains_region(picker.region), "each row can be seen"
-        assert "Eight times the same morning" in said and "morning status disks backup builds" in said
+        assert "The same morning eight times" in said and "morning status disks backup builds" in said
         await pilot.resize_terminal(*LARGE)
         await pilot.press("enter")
         await settled(pilot)

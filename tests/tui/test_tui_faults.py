@@ -248,7 +248,7 @@ async def test_several_faults_at_once_and_turned_knobs(tmp_path: Path) -> None:
         assert "SIMULATED FAULTS: embeddings-429, no-sqlite-vec, no-fts5" in first_line(app)
         screen = lab(app)
         assert screen.search.view.trace is not None and not screen.search.view.trace.returned
-        assert "only in the run without faults: " in screen.hits.text
+        assert "only in the run without faults, in its order: " in screen.hits.text
         assert "No candidate list could be made" in screen.hits.text
         assert "no retriever since " in screen.notes.text and screen.funnel.text.startswith(
             " stages   pool 0 → 0 returned "

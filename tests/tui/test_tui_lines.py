@@ -291,7 +291,7 @@ def test_a_fallback_is_said() -> None:
     made = replace(world.pool(), fallback=Fallback("openai", "401"))
     view = state.answered(state.asked(state.View(Knobs(), Knobs()), "router vlan"), made)
     drawn = texts(status.soundness(view, Activity(), 100))
-    assert " ! 401 · BM25 only instead of openai · 2\xa0opens\xa0providers" in drawn
+    assert " ! 401 · BM25 only instead of openai · press\xa02\xa0for\xa0providers" in drawn
 
 
 def test_status_gives_way_to_what_was_just_said() -> None:

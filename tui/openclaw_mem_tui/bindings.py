@@ -42,7 +42,7 @@ _OPEN_MOMENT = "open the file of a write; run a search again in the lab; another
 _KINDS = "events shown: all, flushes, missed flushes, problems, writes, searches, index"
 _ACCEPT = "write the change after confirmation; propose a rejected one again"
 _UNDO_NOTE = "undo the last step: a rejection, or a change of notes after confirmation"
-_UNDO_EDIT = "undo the last change of notes by openclaw-mem, after confirmation"
+_UNDO_EDIT = "undo the last change that openclaw-mem made to notes, after confirmation"
 _FILTER = "filter the list by words; esc clears it"
 _MATCHES = "next, previous match (or row, if there is no filter)"
 _GROUP_AFTER = "the first chunk that is not returned; the next group of them"
@@ -130,7 +130,7 @@ _GROUPS: Mapping[str, tuple[Action, ...]] = {
         Action(
             "undo_knob",
             "z",
-            "undo the last change of a knob or fault, clearing the baseline, or starting over",
+            "undo the last step: a changed knob or fault, a cleared baseline, or starting over",
             "search providers",
         ),
         Action("redo_knob", "Z", "redo it", "search providers"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FAULTS: Mapping[str, str] = {
     "embeddings-401": "the provider refuses the API key",
     "embeddings-429": "the provider's rate limit is reached",
-    "embeddings-timeout": "the provider times out at once",
+    "embeddings-timeout": "the provider does not answer in time",
     "embeddings-garbage": "the provider's response is not JSON",
     "zero-vector": "every embedding is a vector of zeros",
     "wrong-dimension": "vectors have the wrong dimension",

@@ -252,7 +252,7 @@ class Knobs:
     def unused(self, kinds: Collection[Kind]) -> str:
         """Why a chunk is no candidate that only lists of these kinds hold, of which the mode takes none."""
         by = " and ".join(_FOUND_BY[kind] for kind in _FOUND_BY if kind in kinds)
-        return f"found only by {by}; mode {self.mode} does not use {by}"
+        return f"found only by {by}; {self.mode} mode does not use {by}"
 
     def missing_need(self, name: str) -> str:
         """Why a knob has no effect with the others as they are ("needs decay on"), or an empty text."""

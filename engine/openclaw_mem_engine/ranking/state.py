@@ -277,7 +277,9 @@ class RankingState:
             ranks |= {**item.ranks, "final": item.rank}
         at, shown = self.pool.candidates[chunk_id], self.shown.get(chunk_id, NOT_SHOWN)
         end = at.end_line - at.text.count("\n", len(at.text.rstrip()))
-        sent = {line for first, last in shown.lines for line in range(first, min(last, end) + 1)}
+        lines = {line for first, last in shown.lines for line in range(first, min(last, end) + 1)}
+        whole = lines.difference(shown.cut)
+        blank = at.end_line - end  # at the end: with the line before them
         return Row(
             chunk_id,
             at.path,
@@ -291,7 +293,7 @@ class RankingState:
             item.diversity if item is not None else None,
             shown,
             weak,
-            (len(sent.difference(shown.cut)), end - at.start_line + 1),
+            (len(whole) + blank * (end in whole), at.end_line - at.start_line + 1),
         )
 
     def _weak(self, returned: Sequence[str]) -> set[str]:

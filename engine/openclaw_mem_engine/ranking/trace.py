@@ -147,7 +147,8 @@ class Row(NamedTuple):
     score and rank, its term the value that entered the fusion (where that is another number), a stage the
     score after it (an ``order`` stage its selection value), ``final`` the last; absent if there is none.
     ``weak``: returned, though no keyword match and its cosine is below the floor. ``sent``: how many of its
-    lines the agent receives whole, and how many there are, both without blank ones at its end."""
+    lines the agent receives whole, and how many there are; blank ones at its end count as received with the
+    last that is not."""
 
     chunk_id: str
     path: str

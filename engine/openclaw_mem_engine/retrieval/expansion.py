@@ -105,7 +105,7 @@ def expand(
         if made is not None:
             return Expanded(tuple(made), expander.model)
     found = tuple(lexical_expansion(query, VARIANTS)) if by_words else ()
-    what = "its variants are made of its own words" if found else "it has no variants"
+    what = "its variants use its own words" if found else "it has no variants"
     text = f"No model expands the query: {what}."
     if failed:
         text = f"No model expands the query, so {what}: {failed.rstrip('.')}."

@@ -230,7 +230,7 @@ def _mode_step(matching: Sequence[ListFact], fused: Sequence[ListFact], knobs: K
         names = (fact.label.partition(" ")[0] for fact in fused)  # BM25 variant 1 “pump”
         by = " and ".join(dict.fromkeys("vectors" if name == "vector" else name for name in names))
         these = "both" if " and " in by else "them" if by == "vectors" else "it"
-        return Step("mode", True, f"found by {by}; mode {knobs.mode} uses {these}")
+        return Step("mode", True, f"found by {by}; {knobs.mode} mode uses {these}")
     text = f"found only by vectors of another space than {knobs.vector_space} (vector_space)"
     kinds = {fact.kind for fact in matching}
     if not any(knobs.takes(kind) for kind in kinds):

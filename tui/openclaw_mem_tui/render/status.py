@@ -216,8 +216,9 @@ def fallback(pool: Pool, cells: int) -> list[Line]:
         (" · ", "faint"),
         (fmt.inert(used.instead), "strong"),
         (f"{since}{retry} · ", "dim"),
-        (reach("show_providers"), "key"),
-        ("\xa0providers", "dim"),  # a key is not parted from what it does
+        ("press\xa0", "dim"),
+        (reach("show_providers").replace(" ", "\xa0"), "key"),
+        ("\xa0for\xa0providers", "dim"),  # a key is not parted from what it does
     )
     why = fmt.message(reason(pool)).removesuffix(".")
     room = min(fmt.width_of(why), 2 * cells)

@@ -230,7 +230,7 @@ def file_detail(state: CurateState, file: FileUse | None, cells: int) -> list[Li
     else:
         say("decay", "evergreen: temporal decay does not apply")
     number = (
-        fmt.count(file.searches, "agent search", "agent searches") if file.searches else "No agent search"
+        fmt.count(file.searches, "agent search", "agent searches") if file.searches else "no agent search"
     )
     say("searches", f"{number} returned this note")
     of_it = [recall for recall, _, _ in material.recalled.get(file.path, ())]

@@ -267,7 +267,7 @@ def repair_plan(
     """What was ``found``, and what the repair of a damaged index keeps: so many embeddings that are
     ``readable``, of how many, as far as that is known. ``hosts`` are those that texts without one are sent
     to."""
-    text = "The index is damaged. A new one is built from your notes, which are not changed."
+    text = "The index is damaged. A new one will be built from your notes, which are not changed."
     text += (
         f" The damaged file is kept beside it; you can delete it. At most {KEEP_DAMAGED} such files are kept."
     )
@@ -299,7 +299,7 @@ def rebuild_plan(plan: Plan, cells: int) -> list[Line]:
             *(made for s in plan.spaces for made in wrapped(_space(s), cells, 2)),
         ]
     files, chunks = fmt.count(plan.files, "file"), fmt.count(plan.chunks, "chunk")
-    made = wrapped(line(f"{files} are read again, and a new index is built from {chunks}."), cells)
+    made = wrapped(line(f"{files} will be read again, and a new index will be built from {chunks}."), cells)
     if plan.rebuild and plan.rebuild != "asked for":
         made += wrapped(line(("Reason: ", "dim"), fmt.inert(plan.rebuild)), cells)
     note = "Searches keep using the old index until the new one is ready. "

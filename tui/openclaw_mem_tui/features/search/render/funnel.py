@@ -220,8 +220,6 @@ def strip(
         end = line((fmt.count(len(changes), "lesson change" if taught else "change"), "accent"))
     label = Span(f"{'profile':<9}", "dim", "knob('profile')")
 
-    every = len(shown)
-
     def fits() -> bool:
         return width([label, *shown, *end, *rest]) + 3 * len(shown) + 1 <= cells
 
@@ -240,12 +238,8 @@ def strip(
             shown.remove(span)
     if changes and not fits():  # all are changes: the last ones are left to a key that lists them
         end = (*end, *line((", ", "faint"), (reach("messages"), "key"), (" lists them", "dim")))
-        every = 0  # no ellipsis is needed
         while shown[1:] and not fits():
             del shown[-1]
-    if len(shown) < every and fits():
-        shown.append(Span("…", "faint"))
-        shown = shown if fits() else shown[:-1]
     end = (*end, *rest, *line(" ")) if end else ()
     return _with_end([label, *[p for span in shown for p in (Span(" │ ", "faint"), span)][1:]], end, cells)
 
@@ -266,7 +260,7 @@ def nothing(view: View) -> list[Line]:
         return [line(("Nothing matches.", "strong")), line((_unmatched(trace), "dim"))]
     if not any(stage.left for stage in trace.of_kind("fusion")):
         return [
-            line(("Nothing is returned: ", "strong"), f"the list of mode {trace.knobs.mode} is empty."),
+            line(("Nothing is returned: ", "strong"), f"the list of {trace.knobs.mode} mode is empty."),
             line((reach("mode"), "key"), (" changes the mode; below are rows of the other list.", "dim")),
         ]
     return [] if _all_cut(trace) else [line(("Nothing is returned.", "strong"))]

@@ -43,7 +43,8 @@ def groups(view: View, dropped: bool) -> list[Group]:
     reasons = _reasons((row.outcome.drop for row in left), trace)
     if len(left) == 1 and (ranks := past_the_last(trace, left[0])):
         reasons.insert(0, [f"now {ranks[0]}", *ranks[1:]])
-    others = [Group(title, left, reasons=reasons, lines=True)]
+    order = ", in its order" * (len(left) > 1)
+    others = [Group(f"{title}{order}", left, reasons=reasons, lines=True)]
     stages: dict[str, dict[str, Drop]] = {}
     for chunk_id, drop in trace.dropped_by.items():
         if chunk_id not in gone:

@@ -96,7 +96,8 @@ def waterfall(
         return [*made, *other_spaces, *compared]
     if titled:
         by_rank = any("k" in operand.inputs for operand in row.operands)
-        added = "weight ÷ (k + rank)" if by_rank else "rank score × weight"
+        weighted = "rank score" + " × weight" * (len(trace.lists) > 1)
+        added = "weight ÷ (k + rank)" if by_rank else weighted
         made.append(titles(f"{'list':<{first}}{added}", first + detail + 1, axis, trace, cells))
     total = 0.0
     fused = {lst.term: lst for lst in trace.lists}
