@@ -157,3 +157,54 @@ async def test_the_key_of_the_editor_before_the_first_results_opens_the_first_of
         found.set()
         await settled(pilot)
         assert screen.search.view.query == "printer" and screen.search.activity.said != "true closed"
+
+
+def _others_write(root: Path, text: str, at: int = 2) -> None:
+    note = root / "workspace" / "memory" / f"2026-03-0{at}.md"
+    note.write_text(f"{note.read_text('utf-8')}\n{text}\n", "utf-8")
+
+
+async def test_a_baseline_of_an_earlier_index_says_so_until_it_is_searched_again(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query="cellar") as (pilot, screen):
+        search = screen.search
+        await until(pilot, lambda: search.sync.follows)
+        await press(pilot, "b", "p", "G", "right", "escape")
+        assert "baseline: pinned, snippet budget auto " in f"{screen.funnel.text} "
+        before = search.view.trace
+        _others_write(tmp_path, "The cellar is dry.")
+        await until(pilot, lambda: search.view.trace is not before and search.view.answers)
+        await settled(pilot)
+        end = "baseline: pinned, before the index changed"
+        assert screen.funnel.text.rstrip().endswith(end), "a pin is never replaced"
+        await press(pilot, "space")
+        assert "of the index as it is now" in search.activity.said
+        assert "before the index changed" not in screen.funnel.text
+        await press(pilot, "space")
+        assert "now" not in search.activity.said and "changed" not in screen.funnel.text
+
+
+async def test_the_run_before_edits_of_others_is_the_baseline_where_they_change_the_answer(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, initial_query="cellar") as (pilot, screen):
+        search = screen.search
+        await until(pilot, lambda: search.sync.follows)
+        first = search.view.trace
+        for at, (text, name) in enumerate((("Peas grow.", "default"), ("A cellar.", "before the sync"))):
+            before = search.view.trace
+            _others_write(tmp_path, text, 1)
+            await until(pilot, lambda before=before: search.view.trace is not before and search.view.answers)
+            await settled(pilot)
+            assert search.view.baseline_name == name, at
+            first = first if at else search.view.trace
+        assert screen.funnel.text.rstrip().endswith("baseline: before the sync")
+        before = search.view.trace
+        _others_write(tmp_path, "The cellar, the cellar and the cellar.")
+        await until(pilot, lambda: search.view.trace is not before and search.view.answers)
+        await settled(pilot)
+        assert search.view.baseline is not None and search.view.baseline.trace is first, "the first of them"
+        await press(pilot, "p", "G", "right", "escape")
+        assert "before the sync" not in screen.funnel.text, "the knobs are compared with those configured"
+        await press(pilot, "u", "U")
+        await press(pilot, "slash", *"router", "enter")
+        assert search.view.pin is None, "nor is it of another query"

@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from openclaw_mem_engine.api import OpenClawMemError
 from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.features.search.baseline import EDITED
+from openclaw_mem_tui.features.search.baseline import OF_NOTES
 from openclaw_mem_tui.features.search.lab import Lab
 from openclaw_mem_tui.features.search.preview import agent_text
 from openclaw_mem_tui.features.search.remembered import left_now, offered, start_anew
@@ -180,7 +180,7 @@ class HitActions(Lab):
 
     def action_reset_all(self) -> None:
         view, pin = self.search.view, self.search.view.pin
-        edited = pin is not None and pin.name == EDITED
+        edited = pin is not None and pin.name in OF_NOTES
         if edited:
             clear_baseline(self)
         if view.knobs == view.defaults:

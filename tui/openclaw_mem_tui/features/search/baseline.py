@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 #: Names of the runs on both sides of a change of knobs.
 BEFORE, AFTER = "before the change", "with the change"
-#: The name of the run before a note was edited, and of one that a key pinned.
-EDITED, PINNED = "before the edit", "pinned"
+#: The names of the run before a note was edited here, before a sync found edits of others, and of one that a
+#: key pinned.
+EDITED, SYNCED, PINNED = "before the edit", "before the sync", "pinned"
+#: Those that a change of notes made: they show its effect in their own query alone.
+OF_NOTES = (EDITED, SYNCED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,10 @@ class Pin:
     under: Pin | None = None
 
     def lasting(self, knobs: Knobs, defaults: Knobs) -> Pin | None:
-        """The pin that these knobs are compared with, where ``defaults`` are configured."""
+        """The pin that these knobs are compared with, where ``defaults`` are configured. One that no key made
+        gives way to other knobs, too."""
+        if self.name == SYNCED and knobs != self.knobs:
+            return None
         if self.made is None or knobs == self.made:
             return self
         names = self.made.changes_from(self.knobs)
@@ -44,9 +50,9 @@ class Pin:
         return self.under.lasting(knobs, defaults) if self.under is not None else None
 
     def asked(self, query: str) -> Pin | None:
-        """What stays of it when this is asked: an edit shows its effect in its own query alone."""
+        """What stays of it when this is asked."""
         under = self.under.asked(query) if self.under is not None else None
-        return under if self.name == EDITED and self.query != query else replace(self, under=under)
+        return under if self.name in OF_NOTES and self.query != query else replace(self, under=under)
 
     @property
     def knobs_name(self) -> str:

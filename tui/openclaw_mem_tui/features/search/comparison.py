@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine import api
-from openclaw_mem_tui.features.search.baseline import Baseline
-from openclaw_mem_tui.features.search.state import View
+from openclaw_mem_tui.features.search.baseline import OF_NOTES, SYNCED, Baseline, Pin, edited
+from openclaw_mem_tui.features.search.state import View, against
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Pool, Row, Trace
@@ -56,6 +56,35 @@ def _uncut(trace: Trace, baseline: Baseline, new: Sequence[Row]) -> bool:
     if cut is None or trace.cut is not None:
         return False
     return all(row is not None and row.outcome.stage == cut.name for row in before)
+
+
+def is_older(view: View) -> bool:
+    """Whether the baseline was found in an earlier state of the index, and its name does not say so."""
+    baseline, pool = view.baseline, view.pool
+    return baseline is not None and baseline.name not in OF_NOTES and _index_changed(baseline.pool, pool)
+
+
+def _index_changed(before: Pool | None, now: Pool | None) -> bool:
+    """Whether the index of a backend changed between two answers of it."""
+    if before is None or now is None or before.backend != now.backend:
+        return False
+    was, known = before.freshness, now.freshness
+    return was is not None and known is not None and was.generation != known.generation
+
+
+def synced(before: View, view: View) -> View:
+    """The same asked again after a sync: the run before is the baseline where that changed what is returned,
+    and nothing else is compared."""
+    if before.trace is None or view.trace is None or not (before.answers and view.answers):
+        return view
+    same = (before.query, before.knobs, before.faults) == (view.query, view.knobs, view.faults)
+    if not same or before.against or before.compares or view.compares:
+        return view
+    now = edited(before.trace, view.trace)
+    order = [now.get(row.chunk_id, row.chunk_id) for row in before.trace.returned]
+    if not _index_changed(before.pool, view.pool) or order == [r.chunk_id for r in view.trace.returned]:
+        return view
+    return against(view, Pin(before.query, before.knobs, before.trace, before.pool, before.backend, SYNCED))
 
 
 def uncut(trace: Trace) -> str:

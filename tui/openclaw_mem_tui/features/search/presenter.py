@@ -16,6 +16,7 @@ from openclaw_mem_engine.api import Cancelled, Expected, Knobs, OpenClawMemError
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.baseline import Pin
+from openclaw_mem_tui.features.search.comparison import synced
 from openclaw_mem_tui.features.search.history import History, Steps
 from openclaw_mem_tui.features.search.lessons import Guide, left_lesson, left_said, with_lesson
 from openclaw_mem_tui.features.search.remembered import NOTHING, Remembered
@@ -40,8 +41,7 @@ FAULT_BASELINE = "with a simulated fault, the run without it is the baseline"
 
 class SearchPresenter(Presenter[View]):
     """Its state is the present ``View``. Listeners are called too when the activity of ``sync`` changes.
-    ``faults`` are simulated from the start; ``guide`` holds the lessons of the demo; ``notice`` is said
-    first."""
+    ``faults`` are simulated from the start; ``guide`` has the demo's lessons; ``notice`` is said first."""
 
     def __init__(
         self,
@@ -191,8 +191,11 @@ class SearchPresenter(Presenter[View]):
     async def refresh(self) -> None:
         """Ask the same again, after the index has changed."""
         if self.view.query.strip():
-            self._show(replace(self.view, pending=True))
+            before = self.view
+            self._show(replace(before, pending=True))
             await self.search(0.0)
+            if self.sync.follows and self.activity.task == "sync":  # neither at the start nor of a rebuild
+                self._show(synced(before, self.view))
 
     async def search(self, delay: float = DEBOUNCE) -> None:
         """Retrieve for the present query and knobs, then rank; first wait ``delay`` seconds. Cancel it when

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openclaw_mem_tui.bindings import key as key_of
-from openclaw_mem_tui.features.search.comparison import swaps
+from openclaw_mem_tui.features.search.comparison import is_older, swaps
 from openclaw_mem_tui.features.search.lab import Lab
 from openclaw_mem_tui.features.search.remembered import resume
 from openclaw_mem_tui.features.search.render.knobs import changed_words
@@ -28,9 +28,11 @@ class RunActions(Lab):
     def action_swap(self) -> None:
         view, knobs = self.search.view, self.search.view.baseline_knobs
         if swaps(view):
+            older = is_older(view)
             if self.search.swap():
                 self.search_soon(0.0)
-            self.search.say(f"{changed_words(view.knobs, knobs)}; {key_of('swap')} swaps back")
+            again = ", of the index as it is now" * older
+            self.search.say(f"{changed_words(view.knobs, knobs)}{again}; {key_of('swap')} swaps back")
         elif view.answers:
             other = f"is of {view.other_backend}: {key_of('backend')} switches the backend"
             same = other if view.other_backend else "has the same knobs"

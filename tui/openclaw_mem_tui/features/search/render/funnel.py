@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openclaw_mem_engine import api
 from openclaw_mem_engine.api import usual_knobs
 from openclaw_mem_tui.bindings import reach
-from openclaw_mem_tui.features.search.comparison import uncut
+from openclaw_mem_tui.features.search.comparison import is_older, uncut
 from openclaw_mem_tui.features.search.render.groups import packs
 from openclaw_mem_tui.features.search.render.knobs import changed_words, knob_value
 from openclaw_mem_tui.features.search.state import View
@@ -72,7 +72,8 @@ def baseline_names(view: View) -> list[str]:
     name = view.baseline.name
     words = changed_words(view.knobs, view.baseline_knobs) if not view.other_backend else ""
     own = view.pin is not None or bool(view.pool_faults)
-    return [*([f"{name}, {words}" if own else words] if words else []), name]
+    names = [*([f"{name}, {words}" if own else words] if words else []), name]
+    return [f"{name}{', before the index changed' * is_older(view)}" for name in names]
 
 
 def _with_end(parts: list[Span], end: Line, cells: int) -> Line:
