@@ -302,11 +302,17 @@ async def test_an_index_that_is_removed_is_built_with_the_key_of_the_lab(tmp_pat
     async with app.run_test(size=SMALL) as pilot:
         await until(pilot, lambda: "heron" in lab(app).hits.text)
         await settled(pilot)
+        await press(pilot, "escape", "F")
+        assert app.screen is lab(app), "no other screen, where nothing is known to need a repair"
+        assert "nothing is known to need a repair; 3 then c runs the checks" in status_of(app)
+        app.search.say("continued: the query")
         settings.index_path.unlink()
         await press(pilot, "slash", *"badger")
         await until(pilot, lambda: "was removed: press esc then r." in lab(app).notes.text)
         await press(pilot, "escape")
         assert "was removed: press r." in lab(app).notes.text
+        assert "! the index is empty or was removed: r builds it" in status_of(app)
+        assert "F repair" in footer(app)
         await press(pilot, "r")
         await until(pilot, lambda: settings.index_path.exists() and not lab(app).notes.text)
 

@@ -45,7 +45,7 @@ async def test_damage_is_found_shown_and_mended_after_a_look(
             and "openclaw-mem doctor --fix" in drawn
         )
         await press(pilot, "F")
-        assert isinstance(pilot.app.screen, ConfirmScreen)
+        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmScreen))
         plan = " ".join(pilot.app.screen.query_one("Pane").text.split())  # type: ignore[attr-defined]
         assert "A new one will be built from your notes, which are not changed" in plan
         assert "9 chunks are missing from the BM25 index" in plan and "102 embeddings can be read" in plan
@@ -144,6 +144,10 @@ async def test_an_index_that_is_removed_meanwhile_is_none_until_a_sync(tmp_path:
         assert "no index" in (title := str(screen.doctor.border_title)) and "healthy" not in title
         assert "not indexed" in screen.files.text and "up to date" not in screen.files.text
         await press(pilot, "F")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmScreen))
+        plan = " ".join(pilot.app.screen.query_one("Pane").text.split())  # type: ignore[attr-defined]
+        assert "Every file is read again." in plan and "to embed" in plan and not index.exists()
+        await press(pilot, "enter")
         await until(pilot, lambda: "fresh" in shown(screen, "#facts") and index.exists())
         await until(pilot, lambda: "no index yet" not in screen.doctor.text)
 

@@ -174,7 +174,8 @@ class DrawnScreen(Screen[None]):
     def repairs(self) -> bool:
         """Whether there is something to repair, as far as this screen knows."""
         activity = self.search.activity
-        return activity.damage is not None or (activity.errors > 0 and activity.repairable)
+        found = activity.errors > 0 and activity.repairable
+        return activity.damage is not None or activity.is_gone or found
 
     def first_keys(self) -> frozenset[str]:
         """Ids of those that matter most just now: they stay at the bottom where room is short."""

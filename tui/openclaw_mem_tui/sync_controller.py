@@ -181,8 +181,11 @@ class SyncController(Presenter[Activity]):
             self.header, workspace=status.workspace, backend=status.backend, provider=provider
         )
         warnings = [note.text for note in status.notes if note.level == "warning"]
+        known = self.state.freshness
+        other = known is not None and known.state != status.freshness.state
         self.update(
             freshness=status.freshness,
+            said="" if other else self.state.said,  # as with a search
             files=status.files if status.freshness.state != "empty" else 0,
             chunks=status.chunks,
             not_included=not_included,

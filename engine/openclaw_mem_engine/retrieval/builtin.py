@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.cancellation import SEARCH_STOPPED, CancelToken, RunningCalls
@@ -142,7 +143,13 @@ class BuiltinBackend:
     def plan(self, request: SyncRequest = DEFAULT_REQUEST, cancel: CancelToken | None = None) -> Plan:
         from openclaw_mem_engine.sync.plan import plan
 
-        return plan(self.settings, self.store, self.embedders, request, cancel)
+        if self.store.is_present():
+            return plan(self.settings, self.store, self.embedders, request, cancel)
+        from tempfile import TemporaryDirectory
+
+        # It was removed: what the sync then does is planned with an empty one, which is not kept.
+        with TemporaryDirectory() as it, closing(open_store("sqlite", Path(it) / "main.sqlite")) as store:
+            return plan(self.settings, store, self.embedders, request, cancel)
 
     def would_rebuild(self) -> bool:
         present = self.store.fingerprint()

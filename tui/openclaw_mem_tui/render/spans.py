@@ -112,6 +112,22 @@ class Failed(str):
 GOOD, DEGRADED, BROKEN = Span(" ● ", "good"), Span(" ! ", "warn"), Span(" ✗ ", "bad")
 
 
+def parted(*parts: Line) -> Line:
+    """Those that there are, with a mark between two."""
+    return line(*(span for part in parts if part for span in (Span(" · ", "faint"), *part)))[1:]
+
+
+def worst_first(worse: Line, *states: Line) -> Line:
+    """What is known of the state of an index. Beside what is ``worse`` than all of them, errors of the
+    doctor, what is good is left out, and the others have no colour."""
+    if worse:
+        rest = (state for state in states if state and state[0].role != "good")
+        states = tuple(
+            tuple(span._replace(role=span.role.replace("warn", "dim")) for span in state) for state in rest
+        )
+    return parted(worse, *states)
+
+
 def reported(text: str, sign: Span, role: str = "") -> Line:
     """What was said last, with its ``sign``, or that of a failure."""
     return line(BROKEN if isinstance(text, Failed) else sign, (inert(text), role))

@@ -12,7 +12,7 @@ from openclaw_mem_tui.features.search.state import View
 from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import spans
 from openclaw_mem_tui.render.damage import DAMAGED, in_full, rescue
-from openclaw_mem_tui.render.spans import Line, Span, brief, fit, line, reported, spread, width, wrapped
+from openclaw_mem_tui.render.spans import Line, Span, brief, line, reported, spread, width, wrapped
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.api import Freshness, IndexDamaged, Note, Pool
@@ -71,6 +71,11 @@ class Activity:
     def busy(self) -> bool:
         return self.searching or self.phase in ("opening", "syncing")
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether there is no index, and nothing builds one."""
+        return self.phase == "ready" and self.freshness is not None and self.freshness.state == "empty"
+
 
 def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line:
     """The tabs of the screens at the left, that of ``at`` lit with the ``title`` of a screen over it; agent,
@@ -92,7 +97,7 @@ def top(header: Header, cells: int, at: str = "search", title: str = "") -> Line
         (tabs,),
         (short,),
     ):
-        end = line(*parted(*shown), " ")
+        end = line(*spans.parted(*shown), " ")
         if width(start) + width(end) + 4 * bool(title) < cells:  # the title is not part of what follows
             break
     return spread(start, end, cells)
@@ -147,7 +152,7 @@ def soundness(view: View, activity: Activity, cells: int, *, framed: bool = Fals
     elsewhere = {"fault", "scope-denied", "index-damaged", "cut-not-applied"}
     elsewhere |= {"provider-records"} if view.pool_faults else set()
     if any(note.code == "index-damaged" for note in view.trace.notes):
-        made.append(fit(line(_WARNING, _DAMAGED, *rescue(), " it"), cells))
+        made.append(spans.fit(line(_WARNING, _DAMAGED, *rescue(), " it"), cells))
     if view.pool is not None and view.pool.fallback is not None:
         made += fallback(view.pool, cells)
         elsewhere |= _OF_FALLBACK
@@ -308,6 +313,9 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
     if failed:
         wrong = "index damaged" if activity.damage else "index has errors"
         return line(sign, ("no answer" if view.error else wrong, "bad"))
+    if activity.is_gone:
+        why = ("the index is empty or was removed: ", "warn")
+        return line(sign, why, (reach("sync"), "key"), (" builds it", "dim"))
     if view.trace is None or view.pool is None:
         return line(sign, ("ready", "dim"))
     return line(sign, ("ranked again in " if view.again else "answered in ", "dim"), *took(view, steps=steps))
@@ -331,20 +339,6 @@ def _index(activity: Activity, short: bool = False) -> Line:
         # Once in the line.
         then = line((" · ", "dim"), *rescue()) if activity.said != DAMAGED else ()
         return line((size, "dim"), ("damaged", "strong bad"), *then, " ")
-    return line((size, "dim"), *worst_first(damage if activity.errors else (), line((state, role))), " ")
-
-
-def worst_first(worse: Line, *states: Line) -> Line:
-    """What is known of the state of an index. Beside what is ``worse`` than all of them, errors of the
-    doctor, what is good is left out, and the others have no colour."""
-    if worse:
-        rest = (state for state in states if state and state[0].role != "good")
-        states = tuple(
-            tuple(span._replace(role=span.role.replace("warn", "dim")) for span in state) for state in rest
-        )
-    return parted(worse, *states)
-
-
-def parted(*parts: Line) -> Line:
-    """Those that there are, with a mark between two."""
-    return line(*(span for part in parts if part for span in (Span(" · ", "faint"), *part)))[1:]
+    return line(
+        (size, "dim"), *spans.worst_first(damage if activity.errors else (), line((state, role))), " "
+    )

@@ -41,13 +41,15 @@ class Upkeep(ListScreen[IndexPresenter]):
         if self._is_free(whole=True):
             self.run_in(partial(self._ask_rebuild, "rebuild"), "doctor")
 
-    async def _ask_rebuild(self, verb: str) -> None:
-        plan = await self.presenter.plan(SyncRequest(force=True), "a rebuild takes")
+    async def _ask_rebuild(self, verb: str, *, force: bool = True) -> None:
+        """Ask whether a new index may be built, or without ``force`` every file be read into this one."""
+        job, verify = Job(force=force, verify=not force, tails=True), not force
+        plan = await self.presenter.plan(SyncRequest(force, verify, tails=True), f"a {verb} takes")
         if isinstance(plan, IndexDamaged):
             await self._ask_repair(plan)
         elif plan is not None:
-            rebuild = partial(self._sync, Job(force=True, tails=True))
-            confirm(self, f"{verb} the index", partial(summary.rebuild_plan, plan), verb, rebuild)
+            drawer = partial(summary.rebuild_plan, plan)
+            confirm(self, f"{verb} the index", drawer, verb, partial(self._sync, job))
 
     async def _ask_repair(self, damage: IndexDamaged) -> None:
         """Ask whether a new index may replace the damaged one."""
@@ -106,7 +108,7 @@ class Upkeep(ListScreen[IndexPresenter]):
             repair = partial(self.run_in, partial(self._repair_found, report), "doctor")
             confirm(self, "repair the findings", partial(doctor.repairs, fixable), "repair", repair)
         elif report is not None and report.synced:
-            self._sync(Job(verify=True, tails=True))
+            self.run_in(partial(self._ask_rebuild, "repair", force=False), "doctor")
         elif report is None or self.presenter.state.stale:
             self._run_doctor(partial(self._examine, then=self.repair))
         elif not report.findings:

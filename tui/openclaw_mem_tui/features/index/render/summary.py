@@ -19,8 +19,19 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import spans
 from openclaw_mem_tui.render.damage import DAMAGED, in_full
 from openclaw_mem_tui.render.reports import cause
-from openclaw_mem_tui.render.spans import Line, Span, brief, keyed, line, reported, spread, width, wrapped
-from openclaw_mem_tui.render.status import SPINNER, Activity, doing, worst_first
+from openclaw_mem_tui.render.spans import (
+    Line,
+    Span,
+    brief,
+    keyed,
+    line,
+    reported,
+    spread,
+    width,
+    worst_first,
+    wrapped,
+)
+from openclaw_mem_tui.render.status import SPINNER, Activity, doing
 
 _LABEL = 9
 #: Cells that a number of files takes, with the blanks around it.
