@@ -462,3 +462,13 @@ async def test_each_best_line_is_shown_once_where_only_what_is_returned_has_two_
         others = {("03-05.md:1-29", "The res"), ("12-05.md:1-17", "Restore"), ("MEMORY.md:20-41", "- Rest")}
         begins = {row.index(text) for row in rows for name, text in others if f"{name} " in row}
         assert len(begins) == 1, "that of each one that is not returned, below one another"
+
+
+async def test_a_small_screen_says_in_full_why_nothing_is_returned(tmp_path: Path) -> None:
+    async with running(tmp_path, SMALL, initial_query="zebra stripes of jupiter") as (pilot, screen):
+        assert screen.search.view.trace is not None and not screen.search.view.trace.returned
+        said = " ".join(screen.answer.text.split())
+        assert said.startswith("Nothing relevant found") and said.endswith("(weak)"), said
+        assert screen.answer.size.height == len(screen.answer.drawn) > 1
+        await press(pilot, "slash", *"router")
+        assert screen.answer.size.height == 1, "rows matter more"

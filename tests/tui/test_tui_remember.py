@@ -231,13 +231,13 @@ async def test_a_session_continues_and_is_started_anew(
         view = screen.search.view
         assert not (view.query or view.changed_knobs() or view.pin), "fresh, unless it is continued"
         assert pilot.app.theme == "claw-light" and pilot.app.focused is screen.query_line
-        offered = "▌ Continue: router cellar  "
+        offered = "▌ Continue on 3 index  "
         assert "From what you left and your notes  enter asks one" in screen.hits.text
         assert offered in screen.hits.text and "enter continue" in screen.query_one(KeyBar).text
-        assert "2 changed knobs · pinned baseline “router” · screen 3 index" in screen.hits.text
+        assert "query “router cellar” · 2 changed knobs · pinned baseline “router”" in screen.hits.text
         await pilot.resize_terminal(*SMALL)
         await settled(pilot)
-        assert "2 changed knobs · pinned baseline · screen 3 index" in screen.hits.text, "not cut"
+        assert "2 changed knobs · pinned baseline" in screen.hits.text, "not cut"
         await press(pilot, "f1")
         about = pilot.app.screen.query_one("#help-about", Pane)
         assert "“Continue” restores what the last session left" in about.text

@@ -107,12 +107,14 @@ def _with_settings(base: Knobs, settings: Sequence[str]) -> Knobs:
 
 
 def lines_above(lab: Lab) -> int:
-    """How many lines above the hits a sentence takes: one on a low screen, and none there beside a lesson,
-    whose text and hits show what it would say."""
+    """How many lines above the hits a sentence takes: one on a low screen, more where nothing is returned,
+    and none there beside a lesson, whose text and hits show what it would say."""
     trace, lesson = lab.search.view.trace, lab.search.lesson_at is not None
     if lesson and lab.low and trace is not None and trace.results:
         return 0
     few = lab.has_class("-few") or lab.has_class("-tiny")
+    if trace is not None and not (trace.results or lesson or few):
+        return 3  # there are rows to spare, and why it is empty is what matters
     return 1 if lab.low or few or (lab.has_class("-lesson") and lab.size.height < 30) else 2
 
 

@@ -115,15 +115,17 @@ def changed(view: View, saved: Mapping[str, Any] | None) -> Knobs:
 
 def offered(search: SearchPresenter, *, named: bool = False) -> tuple[str, str] | None:
     """The row of the start page that continues what was left, and what of it; None where that is nothing.
-    ``named``: with the query of a pinned baseline that is another."""
+    ``named``: with the query below another screen, and that of a pinned baseline which is another."""
     left = search.remembered
     parts = _parts(search.view, left)
     if named and left.baseline is not None and left.baseline["query"] != left.query:
         parts[-1] += f" “{left.baseline['query']}”"
-    if left.screen:
-        parts += [f"screen {entry.key} {entry.tab}" for entry in SCREENS if entry.name == left.screen]
     title = f"Continue: {left.query}" if left.query else "Continue"
-    return (title, fmt.join(parts)) if left.query or parts else None
+    for entry in SCREENS:
+        if entry.name == left.screen:  # which covers the answer to the query
+            title = f"Continue on {entry.key} {entry.tab}"
+            parts = [f"query “{left.query}”"] * bool(named and left.query) + parts
+    return (title, fmt.join(parts)) if left.query or left.screen or parts else None
 
 
 def _parts(view: View, left: Remembered) -> list[str]:

@@ -221,7 +221,7 @@ def landing(
             whole = fmt.inert(named[1] if named is not None else path)
             fits = fmt.width_of(whole) <= room_beside
             origin = (whole if fits else fmt.path(fmt.inert(path), room_beside), "dim")
-            items.append([line("  ", fmt.left(fmt.inert(query), wide), " ", origin)])
+            items.append([line("  ", fmt.left(fmt.crop(fmt.inert(query), wide - 1), wide), " ", origin)])
     if found := page.doctor if search.sync.examined is None else search.sync.examined:
         opens = (reach("show_index"), "key")
         doctor = line("  ", (fmt.inert(found), "warn"), " ", opens, (" shows it", "dim"))

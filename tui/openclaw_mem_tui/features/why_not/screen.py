@@ -53,6 +53,8 @@ READING: Reading = (
 
 #: Lines of a note that are shown where the passage is not known.
 _LINES = 12
+#: Rows of a passage, if it has so many, without which it is not shown.
+_LEAST = 3
 #: The lines of one row each around the panes.
 _EDGES = ("top", "status", "keys")
 
@@ -193,13 +195,14 @@ class WhyNotScreen(WorkbenchScreen):
 
     def _fit(self) -> None:
         """The steps come first, then the changes; the passage has the rest. A tall screen keeps a part of the
-        rest for it, a lower one shows it where all lines of the others are shown."""
+        rest for it, a lower one shows it where all lines of the others are shown, and some of its own."""
         if not self.is_current:
             return  # closed meanwhile, or covered: it is drawn again when it is shown again
         above = sum(len(self.query_one(name, Pane).drawn) for name in ("#asked", "#notes", "#walk"))
         edges = sum(len(found.drawn) for found in self.query(Lines) if found.id in (None, *_EDGES))
         frame, height = self.changes.gutter.height, self.size.height
-        kept = max(1, (height - 26) // 3)
+        text = self._text if isinstance(self._text, str) else self._text.text
+        kept = max(min(_LEAST, 1 + text.count("\n")), (height - 26) // 3)
         room = height - edges - above - 3 * frame - kept  # of the changes, beside the passage
         is_shown = self.has_class("-tall") or len(self.changes.drawn) <= room
         self.set_class(is_shown, "-passage")

@@ -19,18 +19,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import spans
 from openclaw_mem_tui.render.damage import DAMAGED, in_full
 from openclaw_mem_tui.render.reports import cause
-from openclaw_mem_tui.render.spans import (
-    Line,
-    Span,
-    brief,
-    keyed,
-    line,
-    reported,
-    spread,
-    width,
-    worst_first,
-    wrapped,
-)
+from openclaw_mem_tui.render.spans import Line, Span, brief, keyed, line, reported, spread, width, wrapped
 from openclaw_mem_tui.render.status import SPINNER, Activity, doing
 
 _LABEL = 9
@@ -198,9 +187,9 @@ def _in_short(state: IndexState, overview: Overview, cells: int) -> Line:
         line((f"{out:,} excluded", "dim")) if out else (),
         _warnings(state),
     ]
-    while len(parts) > 1 and width(worst_first(*parts)) > cells:
+    while len(parts) > 1 and width(spans.worst_first(*parts)) > cells:
         del parts[-1]
-    return worst_first(*parts)
+    return spans.worst_first(*parts)
 
 
 def _state(state: IndexState, overview: Overview) -> Line:
@@ -208,7 +197,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
     fresh, errors = overview.freshness, _errors(state)
     if fresh.state == "empty":
         what = "no index" if state.is_gone else "empty"
-        return worst_first(
+        return spans.worst_first(
             errors, line((what, "warn"), ": ", (key("sync_now"), "key"), (" builds the index", "dim"))
         )
     waiting, out = overview.waiting, overview.number("excluded")
@@ -225,7 +214,7 @@ def _state(state: IndexState, overview: Overview) -> Line:
         elif overview.differences:
             why = line(f": {'; '.join(map(fmt.inert, overview.differences))}")
     excluded = line((f"{fmt.count(out, 'file')} excluded", "dim")) if out else ()
-    return worst_first(errors, line(shown, *why), lacking, excluded)
+    return spans.worst_first(errors, line(shown, *why), lacking, excluded)
 
 
 # -- the bottom -------------------------------------------------------------------------------------------
