@@ -45,7 +45,7 @@ async def test_damage_is_found_shown_and_mended_after_a_look(
             and "openclaw-mem doctor --fix" in drawn
         )
         await press(pilot, "F")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ConfirmScreen))
+        assert isinstance(pilot.app.screen, ConfirmScreen)
         plan = " ".join(pilot.app.screen.query_one("Pane").text.split())  # type: ignore[attr-defined]
         assert "A new one will be built from your notes, which are not changed" in plan
         assert "9 chunks are missing from the BM25 index" in plan and "102 embeddings can be read" in plan
