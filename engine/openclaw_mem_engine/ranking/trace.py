@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from math import floor
 from typing import Literal
 
 from openclaw_mem_engine.dataclass import dataclass
@@ -33,8 +34,10 @@ def touches(shown: Iterable[Lines], line: int | None) -> bool:
 
 
 def decimals(value: float, limit: float, least: int = 3) -> int:
-    """So many that the rounded value is on the same side of the limit; ``least`` or more."""
+    """So many that the rounded value is on the same side of the limit, and where it is below, under the next
+    hundredth too: a lower minimum that lets it pass is suggested in hundredths. ``least`` or more."""
     below = value < limit
+    limit = min(limit, (floor(value * 100 + 1e-9) + 1) / 100) if below else limit
     return next((many for many in range(least, 9) if (round(value, many) < limit) is below), 9)
 
 
