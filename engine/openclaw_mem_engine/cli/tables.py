@@ -17,7 +17,6 @@ from openclaw_mem_engine.cli.terminal import (
     dim,
     hanging,
     indented,
-    knob_text,
     marked,
     matched,
     one_line,
@@ -25,6 +24,7 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import duration, fallback_words
 from openclaw_mem_engine.commands import advice
+from openclaw_mem_engine.config.knobs import profile_words
 from openclaw_mem_engine.explain import (
     arithmetic,
     cut_off,
@@ -157,7 +157,7 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
     how = " (--explain: why not the others)" if trace.dropped and not explain else ""
     parts = [
         f"{chunks}{counted(len(trace.rows) - len(trace.outside), 'candidate')}{how}",
-        f"profile {_profile(answer)}",
+        f"profile {profile_words(trace.knobs, pool.backend)}",
         f"provider {answer.served_by[0]}",
         f"index {index_state(fresh, trace.notes)}" if fresh is not None else "files not compared",
         f"{spent:.1f} ms",
@@ -182,17 +182,6 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
             # What was indexed before is kept, and found.
             state = "cannot be read" if left[0].transient else "not indexed"
             yield f"{marked(state)}: {one_line(left[0].text)}{advice(more)}"
-
-
-def _profile(answer: Answer) -> str:
-    """The profile's name and what was changed of it."""
-    from openclaw_mem_engine.config.knobs import usual_knobs
-    from openclaw_mem_engine.ranking.knob_spec import knob_words
-
-    knobs = answer.trace.knobs
-    changes = knobs.changes_from(usual_knobs(knobs.profile, answer.pool.backend))
-    listed = ", ".join(f"{knob_words(name)} {knob_text(name, value)}" for name, value in changes.items())
-    return f"{knobs.profile} with {listed}" if listed else knobs.profile
 
 
 def _hit(hit: Hit, answer: Answer, matches: Matches, columns: int) -> Iterator[str]:

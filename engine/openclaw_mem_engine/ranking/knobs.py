@@ -314,3 +314,12 @@ def spec(name: str) -> KnobSpec:
         hint = did_you_mean(name, [*KNOBS, "profile"])
         listed = "`openclaw-mem config show query --verbose` lists all knobs and their values."
         raise UsageError(f"There is no knob {name!r}.{hint} {listed}") from None
+
+
+def knob_text(name: str, value: KnobValue) -> str:
+    """A knob's value as ``--set`` takes it: on and off, numbers without superfluous digits; of a 0 that is no
+    number its other name: ``none``."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    shown = f"{value:g}" if isinstance(value, float) else str(value)
+    return (KNOBS[name].meaning(value) if name in KNOBS else "") or shown
