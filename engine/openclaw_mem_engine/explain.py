@@ -13,8 +13,8 @@ from openclaw_mem_engine.model import index_state
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.stages.decay import age_of
-from openclaw_mem_engine.ranking.trace import Diversity, Operand, Row, Stage, Trace, decimals, touches
-from openclaw_mem_engine.sanitize import figure, visible
+from openclaw_mem_engine.ranking.trace import Diversity, Operand, Row, Stage, Trace, touches
+from openclaw_mem_engine.sanitize import decimals, figure, visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Answer, Hit

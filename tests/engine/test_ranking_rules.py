@@ -172,7 +172,7 @@ def test_a_chosen_mode_has_no_note_but_a_missing_list_has() -> None:
     assert row(only_words, "a").outcome.stage == "mode"
     assert (
         row(only_words, "a").outcome.reason
-        == "BM25 no match: the text lacks q; mode bm25 does not use vectors"
+        == "BM25 no match: the text lacks q; BM25 mode does not use vectors"
     )
     trace = rank(pool_of(None, [("b", 2.0)]), DOCUMENTED.set({"mode": "vector"}))
     assert (returned(trace), codes(trace)) == ([], ["list-missing"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from itertools import chain, groupby
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Matches
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.trace import Row
 
 #: Dropped rows that ``--explain`` prints; the rest is counted.
-DROPPED_SHOWN = 8
-_SCORE = re.compile(r"-?\d*\.\d+")
+DROPPED_SHOWN = 5
 _SNIPPET_LINES = 3
 #: A sync before the search that took less is not mentioned, seconds.
 _WAITED_S = 0.05
@@ -117,21 +116,17 @@ def _dropped_lines(answer: Answer) -> Iterator[str]:
     if not dropped:
         return
     yield strong(f"not returned ({len(dropped):,}{f'; outside the pool: {outside:,}' if outside else ''})")
-    # Those that follow each other for one reason, but for scores, are one line.
-    groups = [[*same] for _, same in groupby(dropped, lambda row: _SCORE.sub("", row.outcome.reason or ""))]
-    del groups[DROPPED_SHOWN:]
+    nearest = dropped[:DROPPED_SHOWN]
     rows = []
-    for row, *same in groups:
+    for row in nearest:
         score, reason = final_score(row, answer.trace.knobs), one_line(row.outcome.reason or "")
-        where = _location(row) + (f" and {len(same):,} more" if same else "")
-        rows.append((score, where, (row.outcome.stage or "").replace("_", " "), reason))
-    for (row, *_), line in zip(groups, indented(aligned(rows)), strict=True):
+        rows.append((score, _location(row), (row.outcome.stage or "").replace("_", " "), reason))
+    for row, line in zip(nearest, indented(aligned(rows)), strict=True):
         yield from hanging(line, 11)
         if row.outcome.stage == "mmr" and (compared := diversity(row, answer.trace)):
             yield from map(dim, hanging(_INDENT + one_line(compared), len(_INDENT) + 2))
-    if len(dropped) > len(groups):
-        others = len(dropped) - sum(map(len, groups))
-        yield dim(f"  {f'{others:,} more; ' if others else ''}--json --explain lists them all")
+    if more := len(dropped) - len(nearest):
+        yield dim(f"  and {more:,} more; --json --explain lists them all")
     yield ""
 
 

@@ -249,10 +249,15 @@ class Knobs:
         """Whether lists of a kind take part in this mode."""
         return _ONLY.get(self.mode, kind) == kind
 
+    @property
+    def mode_word(self) -> str:
+        """The mode as sentences write it: ``BM25`` of ``bm25``."""
+        return knob_words(self.mode)
+
     def unused(self, kinds: Collection[Kind]) -> str:
         """Why a chunk is no candidate that only lists of these kinds hold, of which the mode takes none."""
         by = " and ".join(_FOUND_BY[kind] for kind in _FOUND_BY if kind in kinds)
-        return f"found only by {by}; {self.mode} mode does not use {by}"
+        return f"found only by {by}; {self.mode_word} mode does not use {by}"
 
     def missing_need(self, name: str) -> str:
         """Why a knob has no effect with the others as they are ("needs decay on"), or an empty text."""
