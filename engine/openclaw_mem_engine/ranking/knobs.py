@@ -82,8 +82,8 @@ class Knobs:
     max_results: int = knob(6, "how many results the agent gets", low=1, high=200, step=1, leap=5)
     expansion: Expansion = knob(
         "off",
-        "variants of a query of the qmd backend",
-        means=("none", "each to both lists", "each to the list of its type", "the nearest by any"),
+        "query variants of the qmd backend",
+        means=("none", "each to both lists", "each to its list", "the nearest by any"),
         free=False,
     )
     strong_signal: bool = knob(
@@ -155,12 +155,12 @@ class Knobs:
     same_script: bool = knob(False, "ignore vectors if the model does not know the script of the query")
     snippet: Snippet = knob(
         "head",
-        "the part of a chunk that the agent gets",
+        "the part of a chunk that is sent",
         means=(
             "its start",
-            "around its best line",
-            "the best lines of many chunks",
-            "4 lines around its best one",
+            "around the best line",
+            "lines of many chunks",
+            "4 lines around it",
         ),
         free=False,
     )
