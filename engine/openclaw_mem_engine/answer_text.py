@@ -11,8 +11,8 @@ from openclaw_mem_engine.ranking.kinds import RankedList, evidence
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import CandidateList, Pool
 from openclaw_mem_engine.ranking.stages.snippets import WINDOW
-from openclaw_mem_engine.ranking.trace import Trace, apart, touches
-from openclaw_mem_engine.sanitize import capital, figure
+from openclaw_mem_engine.ranking.trace import Trace, touches
+from openclaw_mem_engine.sanitize import apart, capital, figure
 
 #: What an answer from a damaged index is about.
 READABLE = "the part of the index that can be read"

@@ -140,6 +140,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.retrieval import repair_unopened as repair_unopened
     from openclaw_mem_engine.retrieval.scoped import scope_decision as scope_decision
     from openclaw_mem_engine.retrieval.unread import damage_of as damage_of
+    from openclaw_mem_engine.sanitize import byte_size as byte_size
     from openclaw_mem_engine.sanitize import capital as capital
     from openclaw_mem_engine.sanitize import counted as counted
     from openclaw_mem_engine.sanitize import ordinal as ordinal

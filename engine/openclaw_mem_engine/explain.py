@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from openclaw_mem_engine.commands import advice
+from openclaw_mem_engine.config.knobs import profile_words
 from openclaw_mem_engine.model import index_state
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.stages.decay import age_of
-from openclaw_mem_engine.ranking.trace import Diversity, Operand, Row, Stage, Trace, decimals, touches
-from openclaw_mem_engine.sanitize import figure, visible
+from openclaw_mem_engine.ranking.trace import Diversity, Operand, Row, Stage, Trace, touches
+from openclaw_mem_engine.sanitize import decimals, figure, visible
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.answer import Answer, Hit
@@ -274,7 +275,7 @@ def _document(answer: Answer) -> Iterator[str]:
     trace, pool = answer.trace, answer.pool
     knobs, digits = trace.knobs, trace.knobs.digits
     yield from (f"# Search: {inline(trace.query)}", "")
-    yield f"- profile: {knobs.profile}"
+    yield f"- profile: {profile_words(knobs, pool.backend)}"
     yield "- provider: {} {}".format(*answer.served_by).rstrip()
     yield f"- backend: {pool.backend}"
     if pool.freshness is not None:

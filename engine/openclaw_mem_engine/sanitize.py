@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from math import floor
 
 #: Scripts written without spaces (ideographs, kana, Hangul): words cannot be found by looking for gaps.
 #: The inside of a regular expression's square brackets.
@@ -90,6 +91,29 @@ def ordinal(number: int) -> str:
 def figure(value: float, digits: int) -> str:
     """So many decimals, with the minus of formulas, which no zero has."""
     return f"{value:z.{digits}f}".replace("-", "−")
+
+
+def decimals(value: float, limit: float, least: int = 3) -> int:
+    """So many that the rounded value is on the same side of the limit, and where it is below, under the next
+    hundredth too: a lower minimum that lets it pass is suggested in hundredths. ``least`` or more."""
+    below = value < limit
+    limit = min(limit, (floor(value * 100 + 1e-9) + 1) / 100) if below else limit
+    return next((many for many in range(least, 9) if (round(value, many) < limit) is below), 9)
+
+
+def apart(value: float, limit: float, least: int = 3) -> str:
+    """The value with as many decimals as show on which side of the limit it is."""
+    return figure(value, decimals(value, limit, least))
+
+
+def byte_size(count: float) -> str:
+    """``512 B``, ``6.1 KB``, ``295 KB``, ``4.2 MB``, ``12 GB``: each unit is 1,000 of the one before."""
+    size = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 999.5 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:,.{int(unit != 'B' and size < 9.95)}f} {unit}"
 
 
 def capital(text: str) -> str:

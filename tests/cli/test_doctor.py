@@ -31,7 +31,7 @@ def test_a_whole_index_leaves_with_0(call: Call) -> None:
     for options in ((), ("--deep",), ("--fix",)):
         said = call("doctor", *options)
         assert said.code == 0
-        assert "0 errors, 0 warnings, 0 infos from" in said.out
+        assert "0 errors, 0 warnings, 0 info from" in said.out
     assert "integrity_check ok" in said.out and not said.err
 
 
@@ -92,7 +92,7 @@ def test_damage_leaves_with_6_and_its_repair(call: Call, world: World) -> None:
     assert said.code == 6
     assert "error full-text-missing: 1 chunk is missing from the BM25 index" in said.out
     assert "to do: openclaw-mem doctor --fix" in said.out
-    assert "1 error, 0 warnings, 0 infos from" in said.out and "repairs 1 finding" in said.out
+    assert "1 error, 0 warnings, 0 info from" in said.out and "repairs 1 finding" in said.out
     report = call("doctor", "--json")
     assert report.code == 6
     assert [finding["code"] for finding in report.json["findings"]] == ["full-text-missing"]

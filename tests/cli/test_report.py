@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_mem_engine.cli.tables import closing
 from openclaw_mem_engine.explain import (
     arithmetic,
     diversity,
@@ -125,6 +126,12 @@ def test_a_report_tells_everything_and_interprets_nothing(memory: Memory) -> Non
         line for line in re.sub(r"(?ms)^(`{3,})text$.*?^\1$", "", text).splitlines() if line[:1] == "#"
     ]
     assert [line.split()[1] for line in headings if line.startswith("## ")] == ["Stages", "Returned", "Not"]
+
+
+def test_a_report_names_the_profile_as_the_command_line_does(memory: Memory) -> None:
+    answer = memory.search("zeppelin", memory.knobs.set({"min_score": 0.28}))
+    assert "\n- profile: documented with min score 0.28\n" in trace_markdown(answer)
+    assert " · profile documented with min score 0.28 · " in " ".join(closing(answer, explain=True))
 
 
 def test_foreign_text_inside_markdown() -> None:

@@ -114,13 +114,19 @@ def test_explain_tells_stages_arithmetic_and_what_was_dropped(call: Call) -> Non
     assert "not searched: where, is, the\n" in said.out
 
 
-def test_what_only_scores_tell_apart_is_one_line(call: Call) -> None:
+def test_the_nearest_chunks_that_are_not_returned_have_a_line_each(call: Call, world: World) -> None:
+    for number in range(3):
+        (world.workspace / f"memory/router-{number}.md").write_text(f"# Router {number}\n\nA router.\n")
     options = "--explain", "--min-score", "0.99", "--set", "keyword_rescue=off"
-    said = call("search", "router VLAN", *options).out
-    low = [line for line in said.splitlines() if "is below min score 0.99 by" in line]
+    said = call("search", "router VLAN", *options).out.splitlines()
     rows = call("search", "router VLAN", *options, "--json").json["trace"]["rows"]
-    assert len(rows) > len(low) and any(re.search(r" and \d more  min score ", line) for line in low)
-    assert "--json --explain lists them all" in said
+    begins = next(at for at, line in enumerate(said) if line.startswith(f"not returned ({len(rows)})")) + 1
+    listed = [
+        line for line in said[begins:] if re.search(r" min score  its score .* is below min score ", line)
+    ]
+    places = [f"{row['path']}:{row['startLine']}-{row['endLine']}" for row in rows[:5]]
+    assert len(rows) > 5 and [line.split()[1] for line in listed] == places
+    assert f"  and {len(rows) - 5} more; --json --explain lists them all" in said
 
 
 def test_candidates_are_counted_without_those_outside_the_pool(call: Call) -> None:

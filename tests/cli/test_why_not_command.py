@@ -44,7 +44,7 @@ def test_the_options_of_a_search_count(call: Call) -> None:
     said = call("why-not", "router VLAN", "memory/2026-02-25.md", *options, "--json")
     assert said.json["stage"] == "max_results"
     assert {"max_results": 2} in [change["set"] for change in said.json["changes"]]
-    assert "found by BM25; bm25 mode uses it" in [step["text"] for step in said.json["steps"]]
+    assert "found by BM25; BM25 mode uses it" in [step["text"] for step in said.json["steps"]]
 
 
 def test_a_change_that_the_agent_has_no_key_for_says_so(call: Call) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from openclaw_mem_engine.cli.text_format import (
-    byte_size,
     destination,
     dollars,
     failing,
@@ -15,6 +14,7 @@ from openclaw_mem_engine.cli.text_format import (
     token_count,
 )
 from openclaw_mem_engine.model import Fallback
+from openclaw_mem_engine.sanitize import byte_size
 
 NOW = 1_772_000_000.0
 
@@ -56,12 +56,17 @@ def test_dollars(usd: float | None, words: str) -> None:
 
 
 def test_sizes_counts_and_places() -> None:
-    assert [byte_size(size) for size in (12, 1_500, 4_200_000, 329e6, 2.13e9, 12e9)] == [
-        "12 bytes",
-        "2 kB",
+    assert [
+        byte_size(size) for size in (12, 1_500, 9_960, 295_000, 999_600, 4_200_000, 329e6, 2.13e9, 12e9)
+    ] == [
+        "12 B",
+        "1.5 KB",
+        "10 KB",
+        "295 KB",
+        "1.0 MB",
         "4.2 MB",
         "329 MB",
-        "2.13 GB",
+        "2.1 GB",
         "12 GB",
     ]
     assert (token_count(1200, estimated=True), token_count(1200, estimated=False)) == ("about 1,200", "1,200")

@@ -192,7 +192,7 @@ def test_a_full_disk_is_an_error(call: Call, world: World, tiny_disk: Path) -> N
     said = call("doctor", "--json")
     found = finding(said, "disk-full")
     assert (said.code, found["severity"]) == (6, "error")
-    assert "0.0 MB free, and a sync needs 1 MB" in found["text"]
+    assert " KB free, and a sync needs 1.0 MB" in found["text"]
     assert not any(found["repair"] for found in said.json["findings"] if found["code"] != "permissions")
     ballast.unlink()
     assert call("index").code == 0

@@ -166,7 +166,7 @@ def test_nothing_relevant_and_nothing_searched(demo: Memory) -> None:
     pool, by_vector = demo.retrieve("router vlan"), Knobs().set({"mode": "vector"})
     words = replace(pool, lists=tuple(lst for lst in pool.lists if lst.kind == "lexical"))
     said = answer_text(words, trace := rank(words, by_vector))
-    reason = "found only by BM25; mode vector does not use BM25"
+    reason = "found only by BM25; vector mode does not use BM25"
     assert said.startswith(f"Nothing returned; {trace.rows[0].location}: {reason}"), "something is found"
 
 

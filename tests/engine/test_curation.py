@@ -8,7 +8,14 @@ from collections.abc import Mapping
 import pytest
 
 from openclaw_mem_engine.curation.candidates import KINDS, MOST_OF_A_KIND, candidates_of
-from openclaw_mem_engine.curation.material import Material, NoteCandidate, NoteText, Recall, material_of
+from openclaw_mem_engine.curation.material import (
+    Material,
+    NoteCandidate,
+    NoteText,
+    Recall,
+    material_of,
+)
+from openclaw_mem_engine.notes.routing import without_lines
 
 DAY = 86_400.0
 #: 2026-03-20 12:00 UTC
@@ -365,3 +372,19 @@ def test_entries_know_their_lines() -> None:
         (10, 10, "end", "T"),
     ]
     assert isinstance(material_of({"a.md": ""}), Material)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "left"),
+    [
+        ("# M\n\n## Desk\n\n- a\n\n## Office\n\n- x\n", 9, "# M\n\n## Desk\n\n- a\n"),
+        ("# M\n\n## Office\n\n- x\n\n## Desk\n- a\n", 5, "# M\n\n## Desk\n- a\n"),
+        ("# M\r\n- a\r\n## Office\r\n### Room\r\n- x\r\n", 5, "# M\r\n- a\r\n"),
+        ("# M\n## Office\n- x\n### Room\n- a\n", 3, "# M\n## Office\n### Room\n- a\n"),
+        ("# M\n## Office\n- x\n- y\n", 3, "# M\n## Office\n- y\n"),
+        ("# M\n\n- x\n", 3, "# M\n\n"),
+        ("# M\n```\n## no heading\nx\n## nor this\n```\n", 4, "# M\n```\n## no heading\n## nor this\n```\n"),
+    ],
+)
+def test_a_removed_line_takes_the_headings_that_it_leaves_bare(text: str, line: int, left: str) -> None:
+    assert without_lines(text, line, line) == left

@@ -157,7 +157,7 @@ def test_a_rebuild_without_room_is_not_begun(tmp_path: Path) -> None:
     index = tmp_path / "main.sqlite"
     free = shutil.disk_usage(tmp_path).free
     check_room(index, free // 4)
-    said = r"main\.sqlite has [\d,.]+ MB free, and a rebuild needs [\d,.]+ MB"
+    said = r"main\.sqlite has [\d,.]+ [KMG]B free, and a rebuild needs [\d,.]+ [KMG]B"
     with pytest.raises(IndexUnavailable, match=said):
         check_room(index, free)
     check_room(tmp_path / "missing" / "main.sqlite", free)

@@ -1,4 +1,4 @@
-"""The doctor on our own files: left-overs, permissions, sizes, provider records, event log."""
+"""The doctor on our own files: leftovers, permissions, sizes, provider records, event log."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_left_overs_of_killed_rebuilds_are_told_and_removed(settings: Settings) 
     for name in (left, left.with_name(f"{left.name}-wal")):
         name.write_bytes(b"x" * 1000)
     with SyncLock(settings.index_path).holding():
-        assert "left-overs" not in codes(looked(settings)), "they may be those of whoever is at work"
+        assert "leftovers" not in codes(looked(settings)), "they may be those of whoever is at work"
     report = looked(settings)
-    assert named(report, "left-overs").evidence[0] == left.name
+    assert named(report, "leftovers").evidence[0] == left.name
     fix(settings, report)
     assert looked(settings).findings == () and not left.exists()
 
@@ -58,7 +58,7 @@ def test_what_a_killed_edit_left_among_the_notes_is_told_and_removed(
             NoteEditor(settings).append("memory/network.md", "one more", "test")
     (left,) = settings.workspace.rglob("*.tmp")
     report = looked(settings)
-    assert named(report, "left-overs").evidence == (str(left),)
+    assert named(report, "leftovers").evidence == (str(left),)
     fix(settings, report)
     assert looked(settings).findings == () and not left.exists()
 
@@ -73,7 +73,7 @@ def test_files_of_others_are_no_left_overs(settings: Settings) -> None:
     assert looked(settings).findings == ()
     aside_path(settings.index_path).write_bytes(b"x")
     report = looked(settings)
-    assert len(named(report, "left-overs").evidence) == 1
+    assert len(named(report, "leftovers").evidence) == 1
     assert fix(settings, report) == ["1 file of killed rebuilds and changes removed"]
     assert [path.read_text() for path in foreign] == ["my own"] * 3
 
@@ -84,7 +84,7 @@ def test_what_could_not_be_removed_is_not_told_as_removed(settings: Settings) ->
     stuck = aside_path(settings.index_path)
     stuck.mkdir()  # which unlink refuses, also to root
     report = looked(settings)
-    assert len(named(report, "left-overs").evidence) == 2
+    assert len(named(report, "leftovers").evidence) == 2
     assert fix(settings, report) == ["1 file of killed rebuilds and changes removed"]
     assert stuck.exists() and not left.exists()
 
@@ -279,4 +279,4 @@ def test_the_size_check_tells_unused_pages(settings: Settings) -> None:
         check_size(settings, snap, out)
     finally:
         snap.close()
-    assert "MB of it unused" in out.detail and not out.findings
+    assert " of it unused" in out.detail and not out.findings

@@ -158,6 +158,10 @@ def test_vectors_only_count_in_full_and_are_cut() -> None:
     assert row(trace, "b").outcome.reason == "its score 0.300 is below min score 0.35 by 0.050"
     near = rank(pool_of([("a", 0.8), ("b", 0.34996)], None), DOCUMENTED)
     assert row(near, "b").outcome.reason == "its score 0.34996 is below min score 0.35 by 0.00004"
+    lower = rank(pool_of([("a", 0.8), ("b", 0.25997)], None), DOCUMENTED)
+    assert row(lower, "b").outcome.reason == "its score 0.25997 is below min score 0.35 by 0.09003", (
+        "0.260 would say that min score 0.26 lets it pass"
+    )
     assert codes(trace) == ["single-list"]
 
 
@@ -168,7 +172,7 @@ def test_a_chosen_mode_has_no_note_but_a_missing_list_has() -> None:
     assert row(only_words, "a").outcome.stage == "mode"
     assert (
         row(only_words, "a").outcome.reason
-        == "BM25 no match: the text lacks q; mode bm25 does not use vectors"
+        == "BM25 no match: the text lacks q; BM25 mode does not use vectors"
     )
     trace = rank(pool_of(None, [("b", 2.0)]), DOCUMENTED.set({"mode": "vector"}))
     assert (returned(trace), codes(trace)) == ([], ["list-missing"])

@@ -258,8 +258,8 @@ SENTENCES: dict[str, Check] = {
     r"found only by (?:BM25|vectors)": lambda oracle, row, _: (
         not any(row.chunk_id in lst.ranks for lst in oracle.trace.lists)
     ),
-    r"mode (bm25|vector) does not use (?:BM25|vectors)": lambda oracle, _, found: (
-        oracle.knobs.mode == found[1]
+    r"(BM25|vector) mode does not use (?:BM25|vectors)": lambda oracle, _, found: (
+        oracle.knobs.mode == found[1].lower()
     ),
     r"its rank is (\d+), and only the first(?: (\d+) are| is) (?:returned|packed)": _late,
     r"its MMR value ([−\d.]+) (is below|equals) ([−\d.]+), that of (?:#(\d+)|the last of \d+)"

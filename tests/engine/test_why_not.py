@@ -363,7 +363,7 @@ def test_lists_that_a_mode_does_not_use_are_named(large: Memory) -> None:
         found = large.why_not(query, "memory/notes/n001.md", None, large.knobs.set({"mode": mode}))
         return next(step.text for step in found.steps if step.name == "mode")
 
-    assert scope("zebra", "bm25") == "found only by vectors; bm25 mode does not use vectors"
+    assert scope("zebra", "bm25") == "found only by vectors; BM25 mode does not use vectors"
     assert scope("zebra", "hybrid") == "found by vectors; hybrid mode uses them"
     assert scope(EVERYWHERE, "hybrid") == "found by vectors and BM25; hybrid mode uses both"
 

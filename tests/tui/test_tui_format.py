@@ -144,13 +144,6 @@ def test_moments_carry_their_date_unless_it_is_today() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "shown"), [(0, "0 KB"), (49_000, "49 KB"), (180_000, "0.2 MB"), (18_200_000, "18 MB")]
-)
-def test_sizes(count: int, shown: str) -> None:
-    assert fmt.megabytes(count) == shown
-
-
-@pytest.mark.parametrize(
     ("amount", "shown"), [(0.13, "$0.13"), (12.5, "$12.50"), (0.0042, "$0.0042"), (1e-6, "less than $0.0001")]
 )
 def test_amounts_of_money(amount: float, shown: str) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import lab_world as world
 import pytest
+from test_tui_lab import running
 from test_tui_lines import EVERYTHING, row_texts, texts
 
 from openclaw_mem_engine.model import Expected, Freshness, Note
-from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.ranking.profiles import profile
+from openclaw_mem_engine.ranking.knobs import KNOBS, Knobs
+from openclaw_mem_engine.ranking.profiles import PROFILES, profile
 from openclaw_mem_tui.features.search import start_page, state
 from openclaw_mem_tui.features.search.render import above, funnel, groups, hits, knobs, outcome
 from openclaw_mem_tui.features.search.render.waterfall import waterfall
@@ -138,6 +140,11 @@ def test_a_score_below_the_minimum_is_drawn_as_such() -> None:
     assert "score .8999" in " ".join(texts(waterfall(view, view.trace.rows[0], 60)).split())
 
 
+def test_the_mode_is_named_as_in_sentences() -> None:
+    for mode, name in (("bm25", "BM25 only"), ("vector", "vectors only")):
+        assert f" │ {name} │ " in spans.text_of(funnel.strip(Knobs().set({"mode": mode}), Knobs(), 120))
+
+
 def test_no_weights_where_one_list_answers() -> None:
     trace = world.view().trace
     assert trace is not None
@@ -190,8 +197,11 @@ def test_the_top_names_the_workspace_whole_or_not_at_all() -> None:
 def test_an_expected_passage_that_is_not_returned_says_so_beside_others() -> None:
     few = Knobs().set({"max_results": 1})
     expected = dict.fromkeys((Expected("memory/note-0.md", 10), Expected("memory/note-1.md", 10)), "")
-    drawn = texts(above.above(replace(world.view(few, few), expected=expected), 160))
+    view = replace(world.view(few, few), expected=expected)
+    drawn = texts(above.above(view, 160))
     assert "✗ memory/note-0.md:10 rank 2, not returned  ✓ memory/note-1.md:10 rank 1" in drawn
+    more = replace(world.view(Knobs(), few), expected=expected)
+    assert " memory/note-0.md:10 rank 2 (new)" in texts(above.above(more, 160)), "not “new rank”"
 
 
 def test_nothing_passes_is_explained() -> None:
@@ -236,3 +246,15 @@ def test_landing_always_says_something(activity: Activity, expected: str) -> Non
     assert ("what it gets, and why" in drawn) == bool(activity.files), "what the lab is for"
     no_note = activity.freshness is not None and not activity.files
     assert ("yet in /notes" in drawn and "openclaw-mem demo" in drawn) == no_note
+
+
+async def test_the_help_of_every_knob_fits_below_the_panel(tmp_path: Path) -> None:
+    async with running(tmp_path, world.LARGE, initial_query="router") as (pilot, screen):
+        await world.press(pilot, "p")
+        cells, height = screen.hint.content_size.width, screen.hint.styles.max_height
+        assert height is not None
+        most = int(height.value) - screen.hint.styles.padding.top
+    for name in PROFILES:
+        for knob in KNOBS:
+            said = texts(knobs.hint(knob, cells, profile(name))).splitlines()
+            assert len(said) <= most, (name, knob, said)

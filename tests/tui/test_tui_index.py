@@ -383,7 +383,7 @@ async def test_enter_on_a_finding_leads_to_what_it_is_about(tmp_path: Path) -> N
 
 
 def test_a_check_with_a_finding_is_not_among_those_that_passed() -> None:
-    checks = Check("left-overs", "info", "0 files", 1), Check("index", "info", "can be opened")
+    checks = Check("leftovers", "info", "0 files", 1), Check("index", "info", "can be opened")
     finding = Finding("damaged-aside", "info", "A renamed damaged index is in the folder.")
     state = presenter.IndexState(report=DoctorReport((finding,), checks))
     assert state.findings == (finding, checks[1:])

@@ -116,7 +116,7 @@ async def test_the_panel_names_the_keys_that_work_on_its_knobs(tmp_path: Path, s
         box = screen.query_one("#knob-box")
         await press(pilot, "p")
         assert "esc close" in bar.text and not any(word in bar.text for word in ("undo", "redo", "reset all"))
-        assert "A keep" not in bar.text, "the demo has its own settings"
+        assert "A apply" not in bar.text, "the demo has its own settings"
         await press(pilot, "right")
         assert "z undo" in bar.text
         await press(pilot, "right", "z")

@@ -111,7 +111,7 @@ async def test_tuned_knobs_are_shown_written_hold_after_a_restart_and_are_taken_
         await press(pilot, "p")
         assert "A undo write" in screen.query_one(KeyBar).text
         await press(pilot, "right")
-        assert "A keep" in screen.query_one(KeyBar).text
+        assert "A apply" in screen.query_one(KeyBar).text
         await press(pilot, "z")
         assert "keeps" not in screen.search.activity.said, "the knobs that were written are back"
         await press(pilot, "escape", "z")

@@ -328,7 +328,8 @@ async def test_expected_passages_stay_and_their_moves_are_reported(tmp_path: Pat
         search.tune(search.search.view.knobs.set({"max_results": 1}))
         await press(pilot, "escape")
         assert (
-            "✗ memory/2025-09-05.md:3 out its rank is 2, and only the first is returned" in search.answer.text
+            "✗ memory/2025-09-05.md:3 its rank is 2, and only the first is returned (out)"
+            in search.answer.text
         )
     async with running(tmp_path, SMALL, initial_query=DRILL) as (pilot, search):
         assert search.search.view.expected == {Expected("memory/2025-09-05.md", 3): DRILL}

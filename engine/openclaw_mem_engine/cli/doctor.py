@@ -24,7 +24,7 @@ from openclaw_mem_engine.cli.terminal import (
     strong,
     table,
 )
-from openclaw_mem_engine.cli.text_format import byte_size, moment
+from openclaw_mem_engine.cli.text_format import moment
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import (
     Cancelled,
@@ -33,7 +33,7 @@ from openclaw_mem_engine.errors import (
     UsageError,
     WorkspaceError,
 )
-from openclaw_mem_engine.sanitize import counted
+from openclaw_mem_engine.sanitize import byte_size, counted
 from openclaw_mem_engine.stores import is_there
 
 if TYPE_CHECKING:
@@ -148,7 +148,8 @@ def _report_lines(report: DoctorReport, done: Sequence[str], asked: bool) -> Ite
         if finding.repair and f"`{finding.repair}`" not in finding.text:  # which names it
             yield from hanging(advice(f"      to do: {one_line(finding.repair)}"), 8)
     severities: list[str] = [finding.severity for finding in report.findings]
-    counts = [counted(severities.count(severity), severity) for severity in SEVERITIES]
+    plurals = {"info": "info"}
+    counts = [counted(severities.count(one), one, plurals.get(one)) for one in SEVERITIES]
     total = f"{', '.join(counts)} from {counted(len(report.checks), 'check')}."
     left = [finding for finding in report.findings if finding.repair and finding.severity != "info"]
     if asked and left:

@@ -21,10 +21,10 @@ from openclaw_mem_engine.cli.terminal import (
     stoppable,
     strong,
 )
-from openclaw_mem_engine.cli.text_format import byte_size
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import ConfigError, UsageError
 from openclaw_mem_engine.named_tuple import NamedTuple
+from openclaw_mem_engine.sanitize import byte_size
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings

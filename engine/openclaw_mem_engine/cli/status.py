@@ -21,7 +21,6 @@ from openclaw_mem_engine.cli.terminal import (
     strong,
 )
 from openclaw_mem_engine.cli.text_format import (
-    byte_size,
     clock_text,
     destination,
     dollars,
@@ -36,7 +35,7 @@ from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable
 from openclaw_mem_engine.model import Note, index_state, says_damage
 from openclaw_mem_engine.providers.prices import Spent, summed
 from openclaw_mem_engine.ranking.unshown import Unshown, by_file, total
-from openclaw_mem_engine.sanitize import counted, visible
+from openclaw_mem_engine.sanitize import byte_size, counted, visible
 from openclaw_mem_engine.stores import is_there
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from openclaw_mem_engine.cli.opening import settings_of
 from openclaw_mem_engine.cli.progress import ProgressLine
 from openclaw_mem_engine.cli.terminal import agreed, can_ask, flush_out, indented, one_line, show, stoppable
-from openclaw_mem_engine.cli.text_format import byte_size, duration
+from openclaw_mem_engine.cli.text_format import duration
 from openclaw_mem_engine.errors import IndexUnavailable, UsageError
-from openclaw_mem_engine.sanitize import counted
+from openclaw_mem_engine.sanitize import byte_size, counted
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.config.settings import Settings

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from itertools import chain, groupby
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.answer import Matches
@@ -17,7 +17,6 @@ from openclaw_mem_engine.cli.terminal import (
     dim,
     hanging,
     indented,
-    knob_text,
     marked,
     matched,
     one_line,
@@ -25,6 +24,7 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.cli.text_format import duration, fallback_words
 from openclaw_mem_engine.commands import advice
+from openclaw_mem_engine.config.knobs import profile_words
 from openclaw_mem_engine.explain import (
     arithmetic,
     cut_off,
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.trace import Row
 
 #: Dropped rows that ``--explain`` prints; the rest is counted.
-DROPPED_SHOWN = 8
-_SCORE = re.compile(r"-?\d*\.\d+")
+DROPPED_SHOWN = 5
 _SNIPPET_LINES = 3
 #: A sync before the search that took less is not mentioned, seconds.
 _WAITED_S = 0.05
@@ -117,21 +116,17 @@ def _dropped_lines(answer: Answer) -> Iterator[str]:
     if not dropped:
         return
     yield strong(f"not returned ({len(dropped):,}{f'; outside the pool: {outside:,}' if outside else ''})")
-    # Those that follow each other for one reason, but for scores, are one line.
-    groups = [[*same] for _, same in groupby(dropped, lambda row: _SCORE.sub("", row.outcome.reason or ""))]
-    del groups[DROPPED_SHOWN:]
+    nearest = dropped[:DROPPED_SHOWN]
     rows = []
-    for row, *same in groups:
+    for row in nearest:
         score, reason = final_score(row, answer.trace.knobs), one_line(row.outcome.reason or "")
-        where = _location(row) + (f" and {len(same):,} more" if same else "")
-        rows.append((score, where, (row.outcome.stage or "").replace("_", " "), reason))
-    for (row, *_), line in zip(groups, indented(aligned(rows)), strict=True):
+        rows.append((score, _location(row), (row.outcome.stage or "").replace("_", " "), reason))
+    for row, line in zip(nearest, indented(aligned(rows)), strict=True):
         yield from hanging(line, 11)
         if row.outcome.stage == "mmr" and (compared := diversity(row, answer.trace)):
             yield from map(dim, hanging(_INDENT + one_line(compared), len(_INDENT) + 2))
-    if len(dropped) > len(groups):
-        others = len(dropped) - sum(map(len, groups))
-        yield dim(f"  {f'{others:,} more; ' if others else ''}--json --explain lists them all")
+    if more := len(dropped) - len(nearest):
+        yield dim(f"  and {more:,} more; --json --explain lists them all")
     yield ""
 
 
@@ -157,7 +152,7 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
     how = " (--explain: why not the others)" if trace.dropped and not explain else ""
     parts = [
         f"{chunks}{counted(len(trace.rows) - len(trace.outside), 'candidate')}{how}",
-        f"profile {_profile(answer)}",
+        f"profile {profile_words(trace.knobs, pool.backend)}",
         f"provider {answer.served_by[0]}",
         f"index {index_state(fresh, trace.notes)}" if fresh is not None else "files not compared",
         f"{spent:.1f} ms",
@@ -182,17 +177,6 @@ def closing(answer: Answer, *, explain: bool) -> Iterator[str]:
             # What was indexed before is kept, and found.
             state = "cannot be read" if left[0].transient else "not indexed"
             yield f"{marked(state)}: {one_line(left[0].text)}{advice(more)}"
-
-
-def _profile(answer: Answer) -> str:
-    """The profile's name and what was changed of it."""
-    from openclaw_mem_engine.config.knobs import usual_knobs
-    from openclaw_mem_engine.ranking.knob_spec import knob_words
-
-    knobs = answer.trace.knobs
-    changes = knobs.changes_from(usual_knobs(knobs.profile, answer.pool.backend))
-    listed = ", ".join(f"{knob_words(name)} {knob_text(name, value)}" for name, value in changes.items())
-    return f"{knobs.profile} with {listed}" if listed else knobs.profile
 
 
 def _hit(hit: Hit, answer: Answer, matches: Matches, columns: int) -> Iterator[str]:

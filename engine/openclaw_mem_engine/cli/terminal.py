@@ -13,15 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from openclaw_mem_engine.commands import advice, advised
 from openclaw_mem_engine.errors import OpenClawMemError
 from openclaw_mem_engine.sanitize import inert_json, visible, visible_line
 from openclaw_mem_engine.sanitize import one_line as one_line
-
-if TYPE_CHECKING:
-    from openclaw_mem_engine.ranking.knobs import KnobValue
 
 #: Columns of text that goes to a pipe or a file: what they receive does not depend on a window.
 PIPE_WIDTH = 100
@@ -241,14 +238,3 @@ def facts(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 def indented(lines: Iterable[str]) -> list[str]:
     return [f"  {line}" for line in lines]
-
-
-def knob_text(name: str, value: KnobValue) -> str:
-    """A knob's value as ``--set`` takes it: on and off, numbers without superfluous digits; of a 0 that is no
-    number its other name: ``none``."""
-    from openclaw_mem_engine.ranking.knobs import KNOBS
-
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    shown = f"{value:g}" if isinstance(value, float) else str(value)
-    return (KNOBS[name].meaning(value) if name in KNOBS else "") or shown

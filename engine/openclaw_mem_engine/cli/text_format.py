@@ -89,15 +89,6 @@ def excluded_lines(excluded: Sequence[ExcludedFile], report: SyncReport | None =
     return [*whole, *head, *indented(files)]
 
 
-def byte_size(size: float) -> str:
-    """``329 MB``, ``4.2 MB``, ``12 kB``"""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
-        if size >= scale:
-            digits = 0 if size >= 10 * scale else 2 if unit == "GB" else 1
-            return f"{size / scale:.{digits}f} {unit}"
-    return f"{size / 1e3:.0f} kB" if size >= 1e3 else f"{size:.0f} bytes"
-
-
 def destination(provider: str, host: str) -> str:
     """Where the text sent to a provider goes; ``host`` is empty for what runs on this machine."""
     if host:

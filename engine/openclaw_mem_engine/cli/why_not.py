@@ -12,7 +12,6 @@ from openclaw_mem_engine.cli.opening import open_memory, warned_settings
 from openclaw_mem_engine.cli.search import knobs_of, query_of, up_to_date
 from openclaw_mem_engine.cli.terminal import (
     hanging,
-    knob_text,
     one_line,
     show,
     stoppable,
@@ -21,6 +20,7 @@ from openclaw_mem_engine.cli.terminal import (
 )
 from openclaw_mem_engine.commands import advice
 from openclaw_mem_engine.errors import PathRefused
+from openclaw_mem_engine.ranking.knobs import knob_text
 
 if TYPE_CHECKING:
     from openclaw_mem_engine.ranking.knobs import KnobValue

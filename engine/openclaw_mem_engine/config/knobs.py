@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from openclaw_mem_engine.config.qmd import QmdLimits
 from openclaw_mem_engine.config.settings import Origin, Settings
+from openclaw_mem_engine.ranking.knob_spec import knob_words
+from openclaw_mem_engine.ranking.knobs import knob_text
 from openclaw_mem_engine.ranking.profiles import QMD_DOCUMENTED, QMD_PROCESS, profile, selected
 
 if TYPE_CHECKING:
@@ -48,6 +50,13 @@ def usual_knobs(name: str, backend: str) -> Knobs:
     usual = profile(name)
     ranks = backend == "qmd" and name in (QMD_PROCESS.profile, QMD_DOCUMENTED.profile)
     return usual.set(_limited(QmdLimits())) if ranks else usual
+
+
+def profile_words(knobs: Knobs, backend: str) -> str:
+    """The profile's name, and what differs in ``knobs`` from it: ``documented with min score 0.28``."""
+    changes = knobs.changes_from(usual_knobs(knobs.profile, backend))
+    listed = ", ".join(f"{knob_words(name)} {knob_text(name, value)}" for name, value in changes.items())
+    return f"{knobs.profile} with {listed}" if listed else knobs.profile
 
 
 def ranking_knobs(settings: Settings, pool: Pool, knobs: Knobs) -> Knobs:

@@ -21,12 +21,11 @@ from openclaw_mem_engine.curation.material import (
     Recall,
     candidate_id,
     short,
-    without_lines,
     words_of,
 )
 from openclaw_mem_engine.curation.outdated import outdated
 from openclaw_mem_engine.notes.edit import NoteEdit
-from openclaw_mem_engine.notes.routing import insert_fact, kind_of
+from openclaw_mem_engine.notes.routing import insert_fact, kind_of, without_lines
 from openclaw_mem_engine.ranking.query_words import FUNCTION_WORDS
 from openclaw_mem_engine.ranking.unshown import never_shown
 from openclaw_mem_engine.redact import credentials
@@ -74,7 +73,7 @@ def secrets(material: Material) -> Iterator[NoteCandidate]:
         for first, last, what, shown in found:
             at = f"{note.path}:{first}"
             lines = at if first == last else f"{at}-{last}"
-            after = without_lines(note.text, range(first, last + 1))
+            after = without_lines(note.text, first, last)
             yield NoteCandidate(
                 candidate_id("secret", note.path, *note.lines[first - 1 : last]),
                 "secret",

@@ -15,10 +15,10 @@ from openclaw_mem_engine.curation.material import (
     NoteCandidate,
     candidate_id,
     short,
-    without_lines,
     words_of,
 )
 from openclaw_mem_engine.notes.edit import NoteEdit
+from openclaw_mem_engine.notes.routing import without_lines
 
 #: Words that say something which an entry has at least to be compared.
 FEWEST_WORDS = 3
@@ -113,7 +113,7 @@ def _candidate(path: str, text: str, fact: FactLine, kept: FactLine) -> NoteCand
         "duplicate",
         f"line {fact.number} of {path} repeats line {kept.number}: remove it",
         both,
-        (NoteEdit(path, text, without_lines(text, range(fact.number, fact.last + 1)), "curate: duplicate"),),
+        (NoteEdit(path, text, without_lines(text, fact.number, fact.last), "curate: duplicate"),),
         fact.location,
     )
 

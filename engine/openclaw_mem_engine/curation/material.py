@@ -315,19 +315,6 @@ def candidate_id(kind: str, *parts: str) -> str:
     return hashlib.sha256("\0".join((kind, *parts)).encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-def without_lines(text: str, numbers: Iterable[int]) -> str:
-    """The text without these lines (from 1)."""
-    gone = set(numbers)
-    return "\n".join(line for number, line in enumerate(text.split("\n"), 1) if number not in gone)
-
-
-def with_line(text: str, number: int, line: str) -> str:
-    """The text with another line ``number`` (from 1), in the old one's line ending."""
-    lines = text.split("\n")
-    lines[number - 1] = line + ("\r" if lines[number - 1].endswith("\r") else "")
-    return "\n".join(lines)
-
-
 def short(text: str, most: int = 70) -> str:
     """The first ``most`` characters of a text, with credentials masked: 70 to quote it in a sentence."""
     text = redact(text)

@@ -12,11 +12,11 @@ from openclaw_mem_engine.curation.material import (
     NoteCandidate,
     candidate_id,
     short,
-    with_line,
     words_of,
 )
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.notes.edit import NoteEdit
+from openclaw_mem_engine.notes.routing import with_line
 
 #: What a line about a change says right before the new value. "new" alone is said of many other things.
 _CHANGED = (

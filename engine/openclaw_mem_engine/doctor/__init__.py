@@ -308,7 +308,7 @@ CHECKS: Mapping[str, Callable[[Examination, Outcome], None]] = {
     "sqlite": lambda _, out: check_version(out),
     "writing": lambda run, out: locations.check_writing(run.settings, out),
     "permissions": lambda run, out: locations.check_permissions(run.settings, out),
-    "left-overs": lambda run, out: locations.check_left_overs(run.settings, out),
+    "leftovers": lambda run, out: locations.check_left_overs(run.settings, out),
     "provider records": lambda run, out: locations.check_records(run.settings, out),
     "event log": lambda run, out: locations.check_event_log(run.settings, out),
     "qmd": lambda run, out: check_qmd(run.settings, out),

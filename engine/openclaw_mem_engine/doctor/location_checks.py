@@ -1,5 +1,5 @@
 """Checks of our own files and folders, which write nothing, and their repairs: access, room and lock that a
-sync needs; left-overs, permissions, sizes, the other databases."""
+sync needs; leftovers, permissions, sizes, the other databases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from openclaw_mem_engine.errors import IndexUnavailable, disk_full
 from openclaw_mem_engine.notes.editor import NoteEditor
 from openclaw_mem_engine.providers.factory import RECORDS_FILE
 from openclaw_mem_engine.providers.records import SCHEMA as RECORDS
-from openclaw_mem_engine.sanitize import counted, counted_are
+from openclaw_mem_engine.sanitize import byte_size, counted, counted_are
 from openclaw_mem_engine.state import described
 from openclaw_mem_engine.state.curation import CURATION_FILE
 from openclaw_mem_engine.state.database import Schema, Trouble, TroubleKind, rows_of
@@ -131,12 +131,12 @@ def _check_room(settings: Settings, out: Outcome) -> None:
         with suppress(OSError):  # not known: writing will show it
             room.append(free := shutil.disk_usage(folder).free)
             if free < LEAST_FREE:
-                least = f"a sync needs {LEAST_FREE / 1e6:.0f} MB"
+                least = f"a sync needs {byte_size(LEAST_FREE)}"
                 elsewhere = "run `openclaw-mem index`, or set OPENCLAW_MEM_HOME to a folder on another disk"
-                text = disk_full(folder, elsewhere, f"has {free / 1e6:.1f} MB free, and {least}")
+                text = disk_full(folder, elsewhere, f"has {byte_size(free)} free, and {least}")
                 out.add("disk-full", "error", text)
     if room:
-        out.detail += f"; {_size(min(room))} free"
+        out.detail += f"; {byte_size(min(room))} free"
     if not room or min(room) < LEAST_FREE or not index.exists():
         return
     try:
@@ -154,13 +154,6 @@ def _check_lock(settings: Settings, out: Outcome) -> None:
             out.add("lock-blocked", "error", text, repair=f"mv -- {files.quoted([path, aside])}")
 
 
-def _size(count: int) -> str:
-    """``82 GB``, ``0.7 MB``, ``6.1 KB``, ``0 B``"""
-    if count < 100_000:
-        return f"{count} B" if count < 1000 else f"{count / 1e3:.1f} KB"
-    return f"{count / 1e9:,.0f} GB" if count >= 10e9 else f"{count / 1e6:,.1f} MB"
-
-
 # -- files of ours ---------------------------------------------------------------------------------
 
 
@@ -176,17 +169,17 @@ def check_left_overs(settings: Settings, out: Outcome) -> None:
         else f"process {owner.pid} is {owner.what} now"
     )
     if left and owner is None:
-        size = _size(files.bytes_of(left))
+        size = byte_size(files.bytes_of(left))
         text = f"{counted_are(len(left), 'file')} left by rebuilds that were killed ({size})."
-        out.add("left-overs", "warning", text, (path.name for path in left), FIX)
+        out.add("leftovers", "warning", text, (path.name for path in left), FIX)
     if edits:
         text = f"{counted_are(len(edits), 'file')} of a change of a note that did not end."
-        out.add("left-overs", "warning", text, map(str, edits), FIX)
+        out.add("leftovers", "warning", text, map(str, edits), FIX)
     if damaged:
         many = len(set(damaged.values()))
         number = counted_are(many, "damaged copy of the index", "damaged copies of the index")
         them = "it" if many == 1 else "them"
-        size = f"{counted(len(damaged), 'file')}, {_size(files.bytes_of(damaged))}"
+        size = f"{counted(len(damaged), 'file')}, {byte_size(files.bytes_of(damaged))}"
         text = f"{number} kept: {size}. You can delete {them}."
         out.add(
             "damaged-aside", "info", text, (path.name for path in damaged), f"rm -- {files.quoted(damaged)}"
@@ -225,8 +218,8 @@ def check_size(settings: Settings, snap: Snapshot, out: Outcome) -> None:
     pragmas = ("page_size", "page_count", "freelist_count")
     page, pages, free = (snap.number(f"PRAGMA {name}") for name in pragmas)
     waiting = files.bytes_of([files.log_of(settings.index_path)])
-    size, unused = page * pages / 1e6, page * free / 1e6
-    out.detail = f"index {size:.1f} MB, {unused:.1f} MB of it unused; log {waiting / 1e6:.1f} MB"
+    size, unused = page * pages, page * free
+    out.detail = f"index {byte_size(size)}, {byte_size(unused)} of it unused; log {byte_size(waiting)}"
     if waiting > max(_LARGE_LOG, page * pages):
         text = "The write-ahead log is larger than the index. Every search reads through it."
         out.add("log-large", "info", text, (out.detail,), FIX)
@@ -271,7 +264,7 @@ def repair_locations(settings: Settings, codes: set[str]) -> list[str]:
     """Repair what ``codes`` name; what was done, in words. The caller holds the lock of the index, so that no
     other process rebuilds it."""
     done = []
-    if "left-overs" in codes:
+    if "leftovers" in codes:
         edits = NoteEditor(settings).settle()
         number = files.sweep(settings.index_path, of_all=True) + edits
         done.append(f"{counted(number, 'file')} of killed rebuilds and changes removed")

@@ -243,3 +243,39 @@ def prose(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
             fenced = "" if fenced else fence[1]
         elif not fenced:
             yield number, line.rstrip("\r")
+
+
+def without_lines(text: str, first: int, last: int) -> str:
+    """The text without these lines (from 1), and without the headings below the first level, each with the
+    blank lines above it, that this leaves with nothing below."""
+    lines = text.split("\n")
+    start, above = first - 1, _not_blank(lines[: first - 1])
+    following = next(filter(str.strip, lines[last:]), None)
+    least = 0 if following is None else _level(following)
+    # A line of code may look like a heading; which is one takes the whole text to tell.
+    while above and 1 < (level := _level(lines[above - 1])) < _TEXT and level >= least:
+        if not any(number == above - 1 for number, _, _ in headings(lines)):
+            break
+        start = above = _not_blank(lines[: above - 1])
+    return "\n".join([*lines[:start], *lines[last:]])
+
+
+#: Deeper than any heading.
+_TEXT = 7
+
+
+def _level(line: str) -> int:
+    heading = HEADING.match(line.rstrip("\r"))
+    return len(heading[1]) if heading else _TEXT
+
+
+def _not_blank(lines: Sequence[str]) -> int:
+    """The number of the last line that is not blank, from 1; 0 without one."""
+    return next((number for number in range(len(lines), 0, -1) if lines[number - 1].strip()), 0)
+
+
+def with_line(text: str, number: int, line: str) -> str:
+    """The text with another line ``number`` (from 1), in the old one's line ending."""
+    lines = text.split("\n")
+    lines[number - 1] = line + ("\r" if lines[number - 1].endswith("\r") else "")
+    return "\n".join(lines)

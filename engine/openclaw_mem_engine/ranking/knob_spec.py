@@ -64,7 +64,11 @@ class KnobSpec:
         """What the knob does, and what a choice of it means; of a switch that is off, what it would do."""
         if self.kind == "switch" and not value:
             return f"when on, {self.help}"
-        return f"{self.help}: {self.means[self.choices.index(str(value))]}" if self.means else self.help
+        return f"{self.help}: {self.meant(value)}" if self.means else self.help
+
+    def meant(self, value: KnobValue) -> str:
+        """What a choice is, of a knob that says so of each."""
+        return self.means[self.choices.index(str(value))]
 
     def meaning(self, value: KnobValue) -> str:
         """What a value means where the number does not say it; empty for any other."""

@@ -82,8 +82,8 @@ class Knobs:
     max_results: int = knob(6, "how many results the agent gets", low=1, high=200, step=1, leap=5)
     expansion: Expansion = knob(
         "off",
-        "variants of a query of the qmd backend",
-        means=("none", "each to both lists", "each to the list of its type", "the nearest by any"),
+        "query variants of the qmd backend",
+        means=("none", "each to both lists", "each to its list", "the nearest by any"),
         free=False,
     )
     strong_signal: bool = knob(
@@ -155,12 +155,12 @@ class Knobs:
     same_script: bool = knob(False, "ignore vectors if the model does not know the script of the query")
     snippet: Snippet = knob(
         "head",
-        "the part of a chunk that the agent gets",
+        "the part of a chunk that is sent",
         means=(
             "its start",
-            "around its best line",
-            "the best lines of many chunks",
-            "4 lines around its best one",
+            "around the best line",
+            "lines of many chunks",
+            "4 lines around it",
         ),
         free=False,
     )
@@ -249,10 +249,15 @@ class Knobs:
         """Whether lists of a kind take part in this mode."""
         return _ONLY.get(self.mode, kind) == kind
 
+    @property
+    def mode_word(self) -> str:
+        """The mode as sentences write it: ``BM25`` of ``bm25``."""
+        return knob_words(self.mode)
+
     def unused(self, kinds: Collection[Kind]) -> str:
         """Why a chunk is no candidate that only lists of these kinds hold, of which the mode takes none."""
         by = " and ".join(_FOUND_BY[kind] for kind in _FOUND_BY if kind in kinds)
-        return f"found only by {by}; {self.mode} mode does not use {by}"
+        return f"found only by {by}; {self.mode_word} mode does not use {by}"
 
     def missing_need(self, name: str) -> str:
         """Why a knob has no effect with the others as they are ("needs decay on"), or an empty text."""
@@ -314,3 +319,12 @@ def spec(name: str) -> KnobSpec:
         hint = did_you_mean(name, [*KNOBS, "profile"])
         listed = "`openclaw-mem config show query --verbose` lists all knobs and their values."
         raise UsageError(f"There is no knob {name!r}.{hint} {listed}") from None
+
+
+def knob_text(name: str, value: KnobValue) -> str:
+    """A knob's value as ``--set`` takes it: on and off, numbers without superfluous digits; of a 0 that is no
+    number its other name: ``none``."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    shown = f"{value:g}" if isinstance(value, float) else str(value)
+    return (KNOBS[name].meaning(value) if name in KNOBS else "") or shown

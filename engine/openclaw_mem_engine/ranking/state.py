@@ -28,8 +28,8 @@ from openclaw_mem_engine.ranking.trace import (
     Stage,
     StageKind,
     Trace,
-    apart,
 )
+from openclaw_mem_engine.sanitize import apart
 
 #: Chunks whose lines are remembered, 10 kB each.
 _CHUNKS_KEPT = 400

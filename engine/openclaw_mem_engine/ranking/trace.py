@@ -13,7 +13,6 @@ from openclaw_mem_engine.model import InOrder, Later, Note, OnDemand, Source
 from openclaw_mem_engine.named_tuple import NamedTuple
 from openclaw_mem_engine.ranking.kinds import RankedList
 from openclaw_mem_engine.ranking.knobs import Knobs
-from openclaw_mem_engine.sanitize import figure
 
 _OUTCOME_KEYS = ("kind", "rank", "stage", "reason", "rescued")
 _OPERAND_KEYS = ("stage", "label", "op", "value", "weight", "inputs")
@@ -30,17 +29,6 @@ Lines = tuple[int, int]
 def touches(shown: Iterable[Lines], line: int | None) -> bool:
     """Whether the ``line`` or a part of it is in one of the ranges that are shown."""
     return line is not None and any(first <= line <= last for first, last in shown)
-
-
-def decimals(value: float, limit: float, least: int = 3) -> int:
-    """So many that the rounded value is on the same side of the limit; ``least`` or more."""
-    below = value < limit
-    return next((many for many in range(least, 9) if (round(value, many) < limit) is below), 9)
-
-
-def apart(value: float, limit: float, least: int = 3) -> str:
-    """The value with as many decimals as show on which side of the limit it is."""
-    return figure(value, decimals(value, limit, least))
 
 
 class Operand(NamedTuple):

@@ -24,7 +24,7 @@ UNWRITABLE = frozenset({*CLOSED, "disk-full", "unavailable"})
 #: Damaged indexes that a repair keeps, the last ones: each is as large as an index.
 KEEP_DAMAGED = 2
 #: What is repaired without a new index.
-LOCATION_CODES = frozenset({"left-overs", "log-large", OPEN, *CLOSED})
+LOCATION_CODES = frozenset({"leftovers", "log-large", OPEN, *CLOSED})
 
 #: How many paths or rows are shown of all; the text has the exact number. Characters of each.
 EVIDENCE, _EVIDENCE_CHARS = 5, 200

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import nan
 
-from openclaw_mem_engine.ranking.trace import Row, Trace, apart
+from openclaw_mem_engine.ranking.trace import Row, Trace
+from openclaw_mem_engine.sanitize import apart
 
 #: Scores that differ by less are equal: only rounding tells them apart.
 _EQUAL = 1e-9

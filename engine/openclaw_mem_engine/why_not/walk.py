@@ -12,8 +12,8 @@ from openclaw_mem_engine.ranking.knobs import Knobs
 from openclaw_mem_engine.ranking.pool import Candidate, Kind
 from openclaw_mem_engine.ranking.stages.decay import age_of
 from openclaw_mem_engine.ranking.state import RankingState
-from openclaw_mem_engine.ranking.trace import Lines, Row, Trace, apart, touches
-from openclaw_mem_engine.sanitize import figure
+from openclaw_mem_engine.ranking.trace import Lines, Row, Trace, touches
+from openclaw_mem_engine.sanitize import apart, figure
 from openclaw_mem_engine.why_not import RETURNED, Passage, Step
 
 
@@ -230,7 +230,7 @@ def _mode_step(matching: Sequence[ListFact], fused: Sequence[ListFact], knobs: K
         names = (fact.label.partition(" ")[0] for fact in fused)  # BM25 variant 1 “pump”
         by = " and ".join(dict.fromkeys("vectors" if name == "vector" else name for name in names))
         these = "both" if " and " in by else "them" if by == "vectors" else "it"
-        return Step("mode", True, f"found by {by}; {knobs.mode} mode uses {these}")
+        return Step("mode", True, f"found by {by}; {knobs.mode_word} mode uses {these}")
     text = f"found only by vectors of another space than {knobs.vector_space} (vector_space)"
     kinds = {fact.kind for fact in matching}
     if not any(knobs.takes(kind) for kind in kinds):

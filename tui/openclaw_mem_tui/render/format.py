@@ -266,20 +266,6 @@ def seconds(value: float) -> str:
     return f"{value:.1f} s" if value < 10 else age(value)
 
 
-def bytes_of(count: int) -> str:
-    """A size of a file: ``512 B``, ``6.1 KB``, ``2.4 MB``."""
-    if count < 1000:
-        return f"{count} B"
-    return f"{count / 1000:.1f} KB" if count < 1_000_000 else f"{count / 1e6:.1f} MB"
-
-
-def megabytes(count: int) -> str:
-    """``0.2 MB``, ``18 MB``; below 50 KB in KB."""
-    if count < 50_000:
-        return f"{count / 1000:.0f} KB"
-    return f"{count / 1e6:.1f} MB" if count < 9_950_000 else f"{count / 1e6:,.0f} MB"
-
-
 def dollars(amount: float) -> str:
     """``$0.13``; small amounts with as many digits as say something."""
     if amount >= 0.1:

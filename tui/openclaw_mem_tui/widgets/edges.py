@@ -38,7 +38,7 @@ _PANEL = (
     ("reset_all", "reset all", 3),
     ("undo_knob", "undo", 2),
     ("redo_knob", "redo", 7),
-    ("apply_knobs", "keep", 3),
+    ("apply_knobs", "apply", 3),
     ("filter", "filter", 7),
     ("cancel", "close", 2),
     ("help", "help", 1),

@@ -8,8 +8,7 @@ from functools import partial
 from openclaw_mem_engine.model import Note
 from openclaw_mem_engine.ranking.kinds import may_match
 from openclaw_mem_engine.ranking.state import Ranked, RankingState
-from openclaw_mem_engine.ranking.trace import decimals
-from openclaw_mem_engine.sanitize import capital, figure
+from openclaw_mem_engine.sanitize import capital, decimals, figure
 
 
 def cut_by_score(state: RankingState) -> None:

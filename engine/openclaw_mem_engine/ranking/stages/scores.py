@@ -103,11 +103,11 @@ def _note_missing(state: RankingState) -> None:
     ):
         only = _ONLY[knobs.mode]
         reasons = [note for note in state.notes if note.text.startswith(only)]
-        text = "" if reasons else f"Mode {knobs.mode} is set, but its candidate list could not be made."
+        text = "" if reasons else f"Mode {knobs.mode_word} is set, but its candidate list could not be made."
         # The other list, which is named, does not count either.
         for at, note in enumerate(state.notes):
             if note in reasons:
-                said = f"Mode {knobs.mode} finds nothing: {note.text.removeprefix(only)}"
+                said = f"Mode {knobs.mode_word} finds nothing: {note.text.removeprefix(only)}"
                 state.notes[at] = replace(note, text=said)
     if text:
         state.notes.append(Note("list-missing", text, "warning"))

@@ -13,7 +13,7 @@ import apsw
 
 from openclaw_mem_engine.commands import FIX, INDEX
 from openclaw_mem_engine.model import Space
-from openclaw_mem_engine.sanitize import counted, counted_are, counted_have
+from openclaw_mem_engine.sanitize import byte_size, counted, counted_are, counted_have
 from openclaw_mem_engine.stores.findings import Outcome
 from openclaw_mem_engine.stores.query import Derived
 from openclaw_mem_engine.stores.sqlite.schema import DERIVED, FULL_TEXT_ROWS, FULL_TEXT_TABLES, TEXT
@@ -169,7 +169,7 @@ def check_cache(snap: Snapshot, out: Outcome, in_use: Sequence[Space] = ()) -> N
     if dead:
         number, size, gone = (sum(row[column] for row in dead) for column in (1, 2, 3))
         text = (
-            f"{counted_are(number, 'cached vector')} of models not in use now ({size / 1e6:.1f} MB). "
+            f"{counted_are(number, 'cached vector')} of models not in use now ({byte_size(size)}). "
             f"They make a change back free of charge. Pruning removes {gone:,} whose text is deleted."
         )
         some = (f"{row[0].label}: {row[1]:,}" for row in dead)

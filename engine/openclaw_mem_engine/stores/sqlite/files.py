@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from openclaw_mem_engine.errors import IndexDamaged, IndexUnavailable, disk_full
+from openclaw_mem_engine.sanitize import byte_size
 from openclaw_mem_engine.state import described, is_full, private_folder
 from openclaw_mem_engine.stores.findings import KEEP_DAMAGED
 
 #: A rebuild needs room for the new index next to the old one, and for the log through which it is copied.
 _ROOM_FACTOR = 2
-_MB = 1_000_000
 _CHECK = "Check its permissions and its folder's, or set OPENCLAW_MEM_HOME to a folder of yours."
 
 
@@ -170,7 +170,7 @@ def check_room(index: Path, size: int) -> None:
     except OSError:
         return  # unknown: writing reports it
     if free < needed:
-        room = f"has {free / _MB:,.1f} MB free, and a rebuild needs {needed / _MB:,.1f} MB"
+        room = f"has {byte_size(free)} free, and a rebuild needs {byte_size(needed)}"
         raise IndexUnavailable(disk_full(index, "run `openclaw-mem index` again", room))
 
 

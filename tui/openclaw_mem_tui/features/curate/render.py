@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import BUDGET_LINES, BUDGET_SEVERITY, masked_diff, never_shown
+from openclaw_mem_engine.api import BUDGET_LINES, BUDGET_SEVERITY, byte_size, masked_diff, never_shown
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.curate.presenter import REJECTED, CurateState
 from openclaw_mem_tui.render import format as fmt
@@ -137,7 +137,7 @@ def candidate_row(candidate: NoteCandidate, cells: int, selected: bool) -> list[
 def file_row(now: float, file: FileUse, cells: int, selected: bool) -> Line:
     """Path, size, time of its last change, whether it decays, and how many searches returned it."""
     modified = fmt.day(file.modified, now)
-    end = _columns(fmt.bytes_of(file.bytes), modified, "decays" if file.day else "evergreen", cells)
+    end = _columns(byte_size(file.bytes), modified, "decays" if file.day else "evergreen", cells)
     path = max(6, cells - 3 - fmt.width_of(end) - _SEARCHES)
     found = (f"{file.searches:,}", "") if file.searches else ("·", "faint")
     return line(
@@ -223,7 +223,7 @@ def file_detail(state: CurateState, file: FileUse | None, cells: int) -> list[Li
         return [line(("No note is selected.", "dim"))]
     details = Details(cells)
     say = details.say
-    say("path", (fmt.inert(file.path), "strong"), f"  {fmt.bytes_of(file.bytes)}")
+    say("path", (fmt.inert(file.path), "strong"), f"  {byte_size(file.bytes)}")
     say("modified", fmt.clock(file.modified, state.at))
     if file.day:
         say("decay", f"a daily log of {file.day}: temporal decay counts from there")

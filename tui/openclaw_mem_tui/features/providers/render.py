@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Spent, percent
+from openclaw_mem_engine.api import FAULTS, IN_PROCESS, Spent, byte_size, percent
 from openclaw_mem_tui.bindings import key, reach
 from openclaw_mem_tui.features.providers.presenter import ChainState, key_of
 from openclaw_mem_tui.features.search.state import View
@@ -265,14 +265,14 @@ def cache(chain: ChainState, damaged: bool, cells: int) -> Line:
         text = "not known: the index is damaged" if damaged else known
         return spread([*start, Span(text, "dim")], (), cells)
     total = sum(size.bytes for size in chain.caches)
-    end = line((f"{fmt.megabytes(total)} ", "dim")) if len(chain.caches) > 1 else ()
+    end = line((f"{byte_size(total)} ", "dim")) if len(chain.caches) > 1 else ()
     parts = start
     sizes = sorted(chain.caches, key=lambda size: -size.bytes)
     for at, size in enumerate(sizes):
         entry = line(
             (" · " if at else "", "faint"),
             f"{fmt.inert(size.space.label)} ",
-            (f"{fmt.count(size.entries, 'embedding')}, {fmt.megabytes(size.bytes)}", "dim"),
+            (f"{fmt.count(size.entries, 'embedding')}, {byte_size(size.bytes)}", "dim"),
         )
         rest = f" · {len(sizes) - at} more"
         after = len(rest) if at < len(sizes) - 1 else 0

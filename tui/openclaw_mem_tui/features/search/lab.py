@@ -235,6 +235,6 @@ class Lab(WorkbenchScreen):
     @on(CursorList.Moved, "#knobs")
     def draw_hint(self) -> None:
         name, view = self.knob_panel.name_at_cursor, self.search.view
-        most = 3 if self.has_class("-tall") else 2
+        most = 4 if self.has_class("-tall") else 2
         self.hint.show(lambda cells: hint(name, cells, view.knobs, most, view.backend))
         self.call_after_refresh(self._label_texts)

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 #: Suggestions, notes that are looked into, and lines of each.
 _MOST, _NOTES, _LINES = 6, 12, 80
 _LONGEST = 60
-#: What a line suggests has at most so many words; words, no numbers, times or addresses.
-_WORDS = 3
-_WORD = re.compile(r"(?<![\w.'/@-])[^\W\d_]{3,}(?![\w/@-]|[.']\w)")
 #: A line that is no heading, without the mark of a list.
 _PLAIN = re.compile(r"\s*(?:[-*+]\s+)?([^\W_].*?)\s*")
 _HEADING = re.compile(r"#{1,4}\s+(.*?)\s*#*\s*")
@@ -107,13 +104,6 @@ def read(memory: Memory, now: float) -> StartPage:
     return StartPage(tuple(found.values()), doctor, errors, stuck)
 
 
-def _in_few_words(text: str) -> str:
-    """A line as a query: its first words that say something, for all of it would return itself alone,
-    by every ranking. Empty where there is but one."""
-    named = [word for word in _WORD.findall(text) if word.casefold() not in api.FUNCTION_WORDS]
-    return " ".join(named[:_WORDS]) if len(named) > 1 else ""
-
-
 def _rows(memory: Memory, path: str) -> list[str]:
     try:
         return memory.get(path, 1, _LINES).text.split("\n")
@@ -131,7 +121,7 @@ def _queries(rows: Sequence[str]) -> list[str]:
     if several := [text for text in headings if " " in text]:
         return several
     plain = (found[1] for row in rows if (found := _PLAIN.fullmatch(row)) and _is_query(found[1]))
-    return [*islice(filter(None, map(_in_few_words, plain)), 1), *headings]
+    return [*islice((text.removesuffix(".") for text in plain), 1), *headings]
 
 
 def _is_query(text: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from openclaw_mem_engine.api import FileRow, FileState
+from openclaw_mem_engine.api import FileRow, FileState, byte_size
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
 from openclaw_mem_tui.render import format as fmt
@@ -82,7 +82,7 @@ def file_row(state: IndexState, doubtful: frozenset[str], row: FileRow, cells: i
         fmt.POINTER[selected],
         (name, "faint" if row.state == "excluded" else ""),
         fmt.right(f"{row.chunks:,}" if row.chunks else "", chunks),
-        (fmt.right("" if row.size is None else fmt.bytes_of(row.size), size), "dim"),
+        (fmt.right("" if row.size is None else byte_size(row.size), size), "dim"),
         (f"  {mark} ", role or "good"),
         (fmt.left(UNKNOWN[1] if unknown else _state(row), _STATE - 2), role or "dim"),
         (fmt.right(fmt.day(row.mtime, state.at) if row.mtime is not None else "", modified), "dim"),
@@ -93,12 +93,12 @@ def _state(row: FileRow) -> str:
     """``modified +512 B``"""
     words = STATES[row.state][1]
     if row.state == "up-to-date" and row.delta > 0:
-        return f"{words} {fmt.bytes_of(row.delta)} waiting"
+        return f"{words} {byte_size(row.delta)} waiting"
     if row.state != "modified":
         return words
     if not row.delta:
         return f"{words} ±0 B"
-    return f"{words} {'+' if row.delta > 0 else '−'}{fmt.bytes_of(abs(row.delta))}"
+    return f"{words} {'+' if row.delta > 0 else '−'}{byte_size(abs(row.delta))}"
 
 
 def file_detail(row: FileRow | None, state: IndexState, unknown: str, cells: int) -> list[Line]:
@@ -117,13 +117,13 @@ def file_detail(row: FileRow | None, state: IndexState, unknown: str, cells: int
     )
     if row.state == "up-to-date" and row.delta > 0:
         when = "indexed when it has grown more, after a time without messages, or by a sync"
-        say("waits", f"{fmt.bytes_of(row.delta)} of new messages", (f": {when}", "dim"))
+        say("waits", f"{byte_size(row.delta)} of new messages", (f": {when}", "dim"))
     if row.state == "excluded" and row.chunks:
         say("found", ("with the text that was indexed last, until it can be read again", "warn"))
     if row.why:
         say("why", (fmt.message_here(row.why), role))
     if row.size is not None:
-        size = fmt.bytes_of(row.size)
+        size = byte_size(row.size)
         if row.state == "modified" and row.indexed_size is not None:
             size = f"{row.size:,} B on disk, {row.indexed_size:,} B when it was indexed"
         say("size", size)

@@ -11,6 +11,7 @@ from openclaw_mem_engine.api import (
     Overview,
     Plan,
     PlannedSpace,
+    byte_size,
 )
 from openclaw_mem_tui.bindings import key
 from openclaw_mem_tui.features.index.presenter import IndexState
@@ -78,7 +79,7 @@ def _sizes(state: IndexState, overview: Overview) -> Line:
     synced = "never synced"
     if fresh.synced_at is not None:
         synced = f"synced {fmt.clock(fresh.synced_at, state.at)}"
-    total = fmt.megabytes(overview.bytes + overview.log_bytes)
+    total = byte_size(overview.bytes + overview.log_bytes)
     return line((fmt.join((total, synced)), "dim"), " ")
 
 

@@ -152,8 +152,8 @@ def _expected(view: View, trace: Trace, here: Sequence[Expected], cells: int) ->
             "  " if parts else " ",
             ("✓ " if now.shown else "✗ ", "good" if now.shown else "bad"),
             (fmt.location(fmt.inert(passage.location), max(16, cells // 3)), "strong"),
-            (f" {moved}" if moved else "", role),
             (f" {fmt.numbers(fmt.inert(short))}", "dim"),
+            (f" ({moved})" if moved else "", role),
         )
     parts += line((f"  and {others} for other queries" if others else "", "faint"))
     return tuple(parts)

@@ -140,13 +140,9 @@ def _stage(trace: Trace, stage: Stage, compact: bool) -> Line:
     if not lost:
         return ()
     if packs(stage):
-        many = f"{stage.limit:g} for packing" if compact else f"first {stage.limit:g} considered for packing"
-        return line((f"{many} ", "dim"), (f"({lost} dropped)", "bad"))
-    if stage.kind == "snippet" and compact:  # the last words count the chunks
-        return line((f"{lost} not sent", "bad"))
-    if stage.kind == "snippet":
-        sent = f"lines sent from {fmt.count(stage.left, 'chunk')} "
-        return line((sent, "dim"), (f"({lost} dropped)", "bad"))
+        label, limit = "first", f" {stage.limit:g}{'' if compact else ' for packing'}"
+    if stage.kind == "snippet":  # the last words count what is left
+        label = "packing"
     return line((label + limit, "dim"), (f" drops {lost}", "bad"))
 
 
@@ -180,7 +176,7 @@ def strip(
     if knobs.vector_space != "primary":
         shown.append(part(f"{knobs.vector_space} vectors", "vector_space"))
     if knobs.mode != "hybrid":
-        shown.append(part(f"{knobs.mode} only", "mode"))
+        shown.append(part(api.KNOBS["mode"].meant(knobs.mode), "mode"))
     elif knobs.fusion != "weighted":
         last = ", 1/rank" if knobs.fusion == "position" else ""
         shown.append(part(f"RRF k {knobs.rrf_k}{last}", "fusion", "rrf_k"))
@@ -261,7 +257,7 @@ def nothing(view: View) -> list[Line]:
         return [line(("Nothing matches.", "strong")), line((_unmatched(trace), "dim"))]
     if not any(stage.left for stage in trace.of_kind("fusion")):
         return [
-            line(("Nothing is returned: ", "strong"), f"the list of {trace.knobs.mode} mode is empty."),
+            line(("Nothing is returned: ", "strong"), f"the list of {trace.knobs.mode_word} mode is empty."),
             line((reach("mode"), "key"), (" changes the mode; below are rows of the other list.", "dim")),
         ]
     return [] if _all_cut(trace) else [line(("Nothing is returned.", "strong"))]

@@ -113,7 +113,7 @@ def _hint(name: str, cells: int, knobs: Knobs, backend: str) -> list[Line]:
         with_own = f"{knobs.profile} with {own} · " if own else ""
         return wrapped(line(title, with_own, (f"{meaning(name)}: {', '.join(SELECTABLE)}", "dim")), cells)
     spec: KnobSpec = KNOBS[name]
-    tail = "" if spec.free else " · needs a new retrieval"
+    tail = "" if spec.free else " · new retrieval"
     reason = idle(name, knobs)
     why = f"no effect: {reason} · " if reason else ""
     return wrapped(

@@ -96,8 +96,7 @@ def waterfall(
         return [*made, *other_spaces, *compared]
     if titled:
         by_rank = any("k" in operand.inputs for operand in row.operands)
-        weighted = "rank score" + " × weight" * (len(trace.lists) > 1)
-        added = "weight ÷ (k + rank)" if by_rank else weighted
+        added = "weight ÷ (k + rank)" if by_rank else "rank score" + " × weight" * (len(trace.lists) > 1)
         made.append(titles(f"{'list':<{first}}{added}", first + detail + 1, axis, trace, cells))
     total = 0.0
     fused = {lst.term: lst for lst in trace.lists}
