@@ -91,18 +91,18 @@ async def test_a_cleared_baseline_comes_back_with_its_moves(
         await press(pilot, "full_stop", "e")
         await until(pilot, lambda: screen.search.view.trace is not before and screen.search.view.answers)
         await settled(pilot)
-        assert screen.search.view.baseline_name == "before the edit" and " out " in screen.answer.text
+        assert screen.search.view.baseline_name == "before the edit" and "(out)" in screen.answer.text
         await press(pilot, "B")
         assert screen.search.view.baseline_name == "default"
         assert screen.search.activity.said == "the configured defaults are the baseline; z undoes it"
-        assert "expected" in screen.answer.text and " out " not in screen.answer.text, "nor a move against it"
+        assert "expected" in screen.answer.text and "(out)" not in screen.answer.text, "nor a move against it"
         await press(pilot, "z")
         assert screen.search.activity.said == "undo: baseline: before the edit; Z redoes it"
         baseline = screen.search.view.baseline
-        assert baseline is not None and baseline.trace is before and " out " in screen.answer.text
+        assert baseline is not None and baseline.trace is before and "(out)" in screen.answer.text
         await press(pilot, "Z")
         assert screen.search.activity.said == "redo: baseline: default; z undoes it"
-        assert screen.search.view.pin is None and " out " not in screen.answer.text
+        assert screen.search.view.pin is None and "(out)" not in screen.answer.text
         await press(pilot, "B")
         assert screen.search.activity.said == "the configured defaults are the baseline", "no step"
         await press(pilot, "z")
