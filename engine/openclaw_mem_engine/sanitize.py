@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from math import floor
 
 #: Scripts written without spaces (ideographs, kana, Hangul): words cannot be found by looking for gaps.
 #: The inside of a regular expression's square brackets.
@@ -94,10 +93,8 @@ def figure(value: float, digits: int) -> str:
 
 
 def decimals(value: float, limit: float, least: int = 3) -> int:
-    """So many that the rounded value is on the same side of the limit, and where it is below, under the next
-    hundredth too: a lower minimum that lets it pass is suggested in hundredths. ``least`` or more."""
+    """So many that the rounded value is on the same side of the limit; ``least`` or more."""
     below = value < limit
-    limit = min(limit, (floor(value * 100 + 1e-9) + 1) / 100) if below else limit
     return next((many for many in range(least, 9) if (round(value, many) < limit) is below), 9)
 
 

@@ -102,7 +102,7 @@ def test_a_session_of_five_tasks(world: World, tui: Workbench) -> None:
     tui.press("3")
     tui.shows("The index is damaged", "F repair")
     tui.press("F")
-    tui.shows("The index is damaged. A new one is built", "enter repair")
+    tui.shows("The index is damaged. A new one will be built", "enter repair")
     tui.press("enter")
     tui.shows("4 made; main.sqlite.damaged is kept", "healthy", without="1 error")
     tui.press("1")
@@ -208,7 +208,7 @@ def test_the_end_over_a_damaged_index(call: Call, world: World, how: str, code: 
         opened.press("3")
         opened.shows("F repair")
         opened.press("F")
-        opened.shows("The index is damaged. A new one is built", "enter repair")
+        opened.shows("The index is damaged. A new one will be built", "enter repair")
         if how == "q":
             opened.press("q")  # the dialog
             opened.shows("q quit", without="enter repair")

@@ -395,7 +395,7 @@ async def test_a_lesson_names_the_knobs_that_it_has_set_for_both_runs(tmp_path: 
         await press(pilot, "escape")
         lab(app).tune(search.view.knobs.set({"max_results": 5}))
         await settled(pilot)
-        assert "In both runs" not in lab(app).lesson.text, "these are not the knobs of the lesson"
+        assert "min score .00" not in lab(app).lesson.text, "these are not the knobs of the lesson"
 
 
 async def test_a_low_list_names_the_baseline_of_a_lesson(tmp_path: Path) -> None:

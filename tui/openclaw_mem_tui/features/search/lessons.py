@@ -153,7 +153,7 @@ def also_set(lesson: SuggestedQuery, view: View) -> Line:
     names = set(view.knobs.changed_names(view.defaults)) if _is_taught(view, lesson) else set[str]()
     both = sorted(names - set(view.knobs.changed_names(view.baseline_knobs)))
     said = ", ".join(knob_value(name, view.knobs) for name in both)
-    return line((f" In both runs: {said}." if said else "", "dim"))
+    return line((f" In\xa0both\xa0runs: {said}." if said else "", "dim"))
 
 
 def lesson_text(lesson: SuggestedQuery, view: View, cells: int) -> list[Line]:
