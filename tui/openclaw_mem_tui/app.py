@@ -21,7 +21,7 @@ from textual.timer import Timer
 from openclaw_mem_engine.api import OpenClawMemError, knob_words
 from openclaw_mem_themes import BUILT_IN, DEFAULT, ThemeError, load_theme
 from openclaw_mem_tui import ending
-from openclaw_mem_tui.bindings import key, offered
+from openclaw_mem_tui.bindings import offered
 from openclaw_mem_tui.features import SCREENS
 from openclaw_mem_tui.features.search.lessons import Guide
 from openclaw_mem_tui.features.search.presenter import SearchPresenter
@@ -240,14 +240,9 @@ class Workbench(KeyOrder):
         return self.get_screen(name)  # type: ignore[return-value]
 
     def action_repair(self) -> None:
-        """Ask for the repair on the screen that shows what is damaged, where something is."""
-        index, activity = self._built("index"), self.search.activity
-        if index.is_current or index.repairs or activity.errors or activity.phase == "failed":
-            self.action_show("index")
-            index.call_later(index.repair)  # type: ignore[attr-defined]
-        else:
-            checks = f"{key('show_index')} then {key('examine')} runs the checks"
-            self.screen.tell(f"nothing is known to need a repair; {checks}")  # type: ignore[attr-defined]
+        """Ask for the repair on the screen that shows what is damaged."""
+        self.action_show("index")
+        self.screen.call_later(self.screen.repair)  # type: ignore[attr-defined]
 
     def action_undo_edit(self) -> None:
         """Ask for the undo of the last change of notes, which the curate screen knows, over the one shown."""
