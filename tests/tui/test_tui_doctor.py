@@ -240,3 +240,11 @@ def test_what_is_never_shown_has_a_key_and_a_reason_is_short() -> None:
     link = Finding("files-excluded", "info", "1 file is excluded.", why)
     (row,) = doctor.item_rows(link, 90, False)
     assert text_of(row).endswith("1 file is excluded: a.md (a link)")
+
+
+def test_a_path_that_is_too_long_for_a_row_is_cut_and_not_left_out() -> None:
+    path = "/tmp/home/data/indexes/workspace-0123456789abcdef/main.sqlite"
+    found = Finding("no-index", "info", "There is no index yet.", (path,), "openclaw-mem index")
+    for cells in range(30, 60):
+        first, second = [text_of(row) for row in doctor.item_rows(found, cells, False)]
+        assert first.startswith("  i There is no index yet:") and "/tmp/home/" in second and "…" in second

@@ -93,7 +93,8 @@ def _cut(text: Line, end: Line, cells: int) -> list[Line]:
         made.append(first)
         text = (Span("   "), *(part for row in more for part in (Span(" "), *row[1:])))
     kept = clauses(text, room - 2) or wrapped(text, room - 2)[0]
-    return [*made, (*fit((*kept, Span(" …", "dim")), room), *end)]
+    whole = (*kept, Span(" …", "dim")) if text_of(kept).strip() else text  # one word that is too long
+    return [*made, (*fit(whole, room), *end)]
 
 
 def _repair(finding: Finding) -> Line:

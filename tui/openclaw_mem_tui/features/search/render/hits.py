@@ -267,8 +267,10 @@ def _cell(row: Row, column: Column, mode: Columns, knobs: Knobs) -> tuple[str, s
         rank = row.ranks.get(column.key)
         return (str(rank), "") if rank is not None else _NONE
     if column.kind == "final":
-        digits = min(api.final_digits(row, knobs), column.width - 1)
-        return (fmt.score(row.final, digits), "") if row.final is not None else _NONE
+        if row.final is None:
+            return _NONE
+        digits = min(api.final_digits(row, knobs), column.width - 1 - (row.final < 0))
+        return fmt.score(row.final, digits), ""
     if mode == "contributions":
         return _contribution(row, column, knobs.digits)
     if column.kind == "score":
