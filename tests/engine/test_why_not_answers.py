@@ -311,3 +311,15 @@ def test_a_why_not_takes_the_lists_of_the_search_just_made(
         searched.clear()
         assert memory.why_not("pump", "memory/b.md").returned
         assert searched == ["pump"]
+
+
+def test_a_change_that_makes_the_pool_larger_says_so_where_no_score_changes(demo: Memory) -> None:
+    """With more results more candidates are ranked: the rank is not the one of the step that drops it."""
+    knobs = demo.knobs.set({"mode": "bm25", "decay": True, "min_score": 0.0, "snippet_chars": 2000})
+    query = "where is the backup of the firmware signing key"
+    path = next(p for p in demo.paths() if "salle   min" in demo.get(p, 1, 400).text)
+    line = demo.get(path, 1, 400).text.split("\n").index("salle   min    max    heures > 13 °C") + 1
+    answer = demo.why_not(query, path, line, knobs)
+    (more,) = [change for change in answer.changes if set(change.set) == {"max_results"}]
+    (rank,) = [step.text for step in answer.steps if step.name == "max_results"]
+    assert f"its rank is {more.rank}," not in rank and more.score == "the pool is larger"

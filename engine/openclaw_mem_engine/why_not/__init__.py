@@ -71,7 +71,7 @@ class Change:
     passages (``path:line``) that are returned no more, and now. ``how``: what returns it where its own score
     does not (keyword rescue, a tie), empty where that does: such a change is fragile. ``only_here``:
     ``openclaw.json`` has no key for one of the knobs, so the agent cannot be configured so. ``score`` says
-    what the score of the passage is then, empty where that is the same or it had none. ``best_line_cut``: its
+    what the score of the passage is then, if it is another, and whether the pool is. ``best_line_cut``: its
     best line, where a chunk is asked about and that line is not returned whole; ``cuts``: of how many other
     results the best line is newly cut; ``results``: how many there were and are, where they are lines packed
     by file before or after, and chunks otherwise. ``chunk``: the lines of the chunk that then shows the line
