@@ -38,7 +38,7 @@ def test_stats_count_what_is_needed(call: Call, world: World) -> None:
         "oldest",
         "newest",
     ]
-    assert text.splitlines()[1].split()[1:4] == ["4", "3", "4"]
+    assert text.splitlines()[1].split()[1:4] == ["4", "3", "4.1"]
 
 
 def test_prune_forgets_the_idle_and_spares_the_needed(call: Call, world: World) -> None:

@@ -190,21 +190,39 @@ async def test_the_run_before_edits_of_others_is_the_baseline_where_they_change_
         search = screen.search
         await until(pilot, lambda: search.sync.follows)
         first = search.view.trace
-        for at, (text, name) in enumerate((("Peas grow.", "default"), ("A cellar.", "before the sync"))):
+        for at, (text, name) in enumerate((("Peas grow.", "default"), ("A cellar.", "before others' edits"))):
             before = search.view.trace
             _others_write(tmp_path, text, 1)
             await until(pilot, lambda before=before: search.view.trace is not before and search.view.answers)
             await settled(pilot)
             assert search.view.baseline_name == name, at
             first = first if at else search.view.trace
-        assert screen.funnel.text.rstrip().endswith("baseline: before the sync")
+        assert screen.funnel.text.rstrip().endswith("baseline: before others' edits")
         before = search.view.trace
         _others_write(tmp_path, "The cellar, the cellar and the cellar.")
         await until(pilot, lambda: search.view.trace is not before and search.view.answers)
         await settled(pilot)
         assert search.view.baseline is not None and search.view.baseline.trace is first, "the first of them"
         await press(pilot, "p", "G", "right", "escape")
-        assert "before the sync" not in screen.funnel.text, "the knobs are compared with those configured"
+        assert "before others' edits" not in screen.funnel.text, (
+            "the knobs are compared with those configured"
+        )
         await press(pilot, "u", "U")
         await press(pilot, "slash", *"router", "enter")
         assert search.view.pin is None, "nor is it of another query"
+
+
+async def test_an_edit_of_others_that_changes_a_returned_chunk_alone_is_compared_too(tmp_path: Path) -> None:
+    async with running(tmp_path, initial_query="cellar") as (pilot, screen):
+        search = screen.search
+        await until(pilot, lambda: search.sync.follows)
+        before = search.view.trace
+        assert before is not None
+        first = before.returned[0].path
+        note = tmp_path / "workspace" / first
+        note.write_text(note.read_text("utf-8").replace("cellar", "cellar, cellar", 1), "utf-8")
+        await until(pilot, lambda: search.view.trace is not before and search.view.answers)
+        await settled(pilot)
+        after = search.view.trace
+        assert after is not None and after.returned[0].path == first
+        assert search.view.baseline_name == "before others' edits"

@@ -286,7 +286,8 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protoco
         return str(self.path)
 
     def is_present(self) -> bool:
-        """Whether the index is still where it was opened."""
+        """Whether the index is still where it was opened. Raises IndexUnavailable when this user may not
+        look there."""
         return self.path.exists()
 
     def snapshot(self) -> AbstractContextManager[None]:

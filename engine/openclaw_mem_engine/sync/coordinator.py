@@ -127,8 +127,9 @@ class SyncCoordinator:
         the library of locks. ``report`` is filled in then. Never while another process has the lock, or was
         killed."""
         start, store = time.perf_counter(), self._store
-        at_work = SyncLock(store.path).record_path.exists()
-        if request.force or request.verify or at_work or not store.is_present():
+        if not store.is_present() or request.force or request.verify:
+            return False
+        if SyncLock(store.path).record_path.exists():
             return False
         try:
             opened = store.follow(make=False)

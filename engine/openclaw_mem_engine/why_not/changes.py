@@ -340,14 +340,11 @@ class Search(Tries):
         return figure(max(scores), state.knobs.digits) if scores else ""
 
     def _score_then(self, after: RankingState) -> str:
-        """What the score of the passage is with other knobs, where it had another one; and why numbers differ
-        that the change alone would not explain."""
-        now = self._score_in(after)
-        if not self._score or not now:
+        """The score of the passage with other knobs, where it had another one, and why numbers differ."""
+        if not (self._score and (now := self._score_in(after))):
             return ""
         before, size = (sum(s.left for s in of.trace().of_kind("fusion")) for of in (self._before, after))
         because = [f"the pool is {'larger' if size > before else 'smaller'}"] if size != before else []
         because += ["min score is not applied"] * (after.no_cut is not None and after.knobs.min_score > 0)
-        if now == self._score:
-            return ", ".join(because)
-        return f"score {now}" + (f" ({', '.join(because)})" if because else "")
+        why = ", ".join(because)
+        return why if now == self._score else f"score {now}" + f" ({why})" * bool(why)

@@ -66,14 +66,20 @@ def refuse_emptied(path: Path, repair: str = IndexDamaged.repair) -> None:
 
 
 def index_is_there(path: Path) -> bool:
-    """Whether there is a file that holds something. Raises IndexUnavailable when it is not ours, and when
-    this user may not read its folder: that is not the same as "no index yet"."""
+    """Whether there is a file that holds something. Raises IndexUnavailable when it is not ours, and as
+    ``size_of``."""
     refuse_foreign(path)
     refuse_emptied(path)
+    return bool(size_of(path))
+
+
+def size_of(path: Path) -> int | None:
+    """The size of an index file in bytes; None where there is none. Raises IndexUnavailable when this user
+    may not read its folder: that is not the same as "no index yet"."""
     try:
-        return path.stat().st_size > 0
+        return path.stat().st_size
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return None
     except OSError as error:
         raise IndexUnavailable(unreachable(path, error, access(path))) from error
 

@@ -26,7 +26,7 @@ from openclaw_mem_engine.stores.base import (
 from openclaw_mem_engine.stores.query import CandidateRows, Derived, LexicalQuery
 from openclaw_mem_engine.stores.sqlite import lines, unshown
 from openclaw_mem_engine.stores.sqlite.chunks import ChunkRows
-from openclaw_mem_engine.stores.sqlite.connections import one_state
+from openclaw_mem_engine.stores.sqlite.connections import one_state, size_of
 from openclaw_mem_engine.stores.sqlite.database import Database, decoding, explained
 from openclaw_mem_engine.stores.sqlite.files import bytes_of, damaged, log_of
 from openclaw_mem_engine.stores.sqlite.full_text import FullTextRows
@@ -75,7 +75,7 @@ class SqliteReader:
         self._following = threading.Lock()
         self._lost = False  # closed to be opened again, which has failed so far
         self._left: Database | None = None  # the one before: what other threads just read there goes on
-        self.was_empty = path.is_file() and not path.stat().st_size
+        self.was_empty = size_of(path) == 0
         self._db = Database(path, extension=extension, or_read_only=True, page_bytes=page_bytes)
         self._meta = Meta(self._db)
         try:
@@ -132,6 +132,10 @@ class SqliteReader:
             words = {*rows} - {chunks}
         for number in words:
             raise damaged(f"{counted(chunks, 'chunk')}, and words of {number:,}", self.path)
+
+    def is_present(self) -> bool:
+        """See ``IndexStore``."""
+        return size_of(self.path) is not None
 
     # -- keeping up with other processes ----------------------------------------------------------------
 

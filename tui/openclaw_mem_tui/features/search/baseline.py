@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BEFORE, AFTER = "before the change", "with the change"
 #: The names of the run before a note was edited here, before a sync found edits of others, and of one that a
 #: key pinned.
-EDITED, SYNCED, PINNED = "before the edit", "before the sync", "pinned"
+EDITED, SYNCED, PINNED = "before the edit", "before others' edits", "pinned"
 #: Those that a change of notes made: they show its effect in their own query alone.
 OF_NOTES = (EDITED, SYNCED)
 

@@ -73,16 +73,17 @@ def _index_changed(before: Pool | None, now: Pool | None) -> bool:
 
 
 def synced(before: View, view: View) -> View:
-    """The same asked again after a sync: the run before is the baseline where that changed what is returned,
-    and nothing else is compared."""
+    """The same asked again after a sync: the run before is the baseline where that changed a returned chunk
+    or their order, and nothing else is compared."""
     if before.trace is None or view.trace is None or not (before.answers and view.answers):
         return view
     same = (before.query, before.knobs, before.faults) == (view.query, view.knobs, view.faults)
     if not same or before.against or before.compares or view.compares:
         return view
     now = edited(before.trace, view.trace)
-    order = [now.get(row.chunk_id, row.chunk_id) for row in before.trace.returned]
-    if not _index_changed(before.pool, view.pool) or order == [r.chunk_id for r in view.trace.returned]:
+    returned = [row.chunk_id for row in before.trace.returned]
+    same = now.keys().isdisjoint(returned) and returned == [row.chunk_id for row in view.trace.returned]
+    if same or not _index_changed(before.pool, view.pool):
         return view
     return against(view, Pin(before.query, before.knobs, before.trace, before.pool, before.backend, SYNCED))
 
