@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from openclaw_mem_engine import api
-from openclaw_mem_tui.features.search.baseline import OF_NOTES, SYNCED, Baseline, Pin, edited
+from openclaw_mem_tui.features.search.baseline import OF_NOTES, SYNCED, Baseline, Pin
 from openclaw_mem_tui.features.search.state import View, against
 
 if TYPE_CHECKING:
@@ -74,16 +74,14 @@ def _index_changed(before: Pool | None, now: Pool | None) -> bool:
 
 def synced(before: View, view: View) -> View:
     """The same asked again after a sync: the run before is the baseline where that changed a returned chunk
-    or their order, and nothing else is compared."""
+    (an edit gives it another id) or their order, and nothing else is compared."""
     if before.trace is None or view.trace is None or not (before.answers and view.answers):
         return view
     same = (before.query, before.knobs, before.faults) == (view.query, view.knobs, view.faults)
     if not same or before.against or before.compares or view.compares:
         return view
-    now = edited(before.trace, view.trace)
-    returned = [row.chunk_id for row in before.trace.returned]
-    same = now.keys().isdisjoint(returned) and returned == [row.chunk_id for row in view.trace.returned]
-    if same or not _index_changed(before.pool, view.pool):
+    was, now = ([row.chunk_id for row in trace.returned] for trace in (before.trace, view.trace))
+    if was == now or not _index_changed(before.pool, view.pool):
         return view
     return against(view, Pin(before.query, before.knobs, before.trace, before.pool, before.backend, SYNCED))
 
