@@ -384,15 +384,20 @@ async def test_a_waterfall_that_is_cut_says_how_many_rows_it_shows(tmp_path: Pat
 
 async def test_a_lesson_names_the_knobs_that_it_has_set_for_both_runs(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, demo=world.make.demo_guide())
-    async with app.run_test(size=LARGE) as pilot:
+    async with app.run_test(size=(80, 36)) as pilot:
         await settled(pilot)
         search = lab(app).search
-        assert "3 lesson changes" in lab(app).strip.text
         also = "In both runs: min score .00, snippet chars 2000."
         assert also in " ".join(lab(app).lesson.text.split())
+        await pilot.resize_terminal(*LARGE)
+        await settled(pilot)
+        assert "3 lesson changes" in lab(app).strip.text
+        assert "In both runs" not in lab(app).lesson.text, "the row of the profile has it"
         await press(pilot, "exclamation_mark")
         assert also in " ".join(app.screen.query_one(HelpText).text.split())
         await press(pilot, "escape")
+        await pilot.resize_terminal(80, 36)
+        await settled(pilot)
         lab(app).tune(search.view.knobs.set({"max_results": 5}))
         await settled(pilot)
         assert "min score .00" not in lab(app).lesson.text, "these are not the knobs of the lesson"
@@ -405,3 +410,6 @@ async def test_a_low_list_names_the_baseline_of_a_lesson(tmp_path: Path) -> None
         hits = lab(app).hits
         assert "only in the baseline" in hits.text
         assert " · baseline: decay off · " in frame(hits)
+        await pilot.resize_terminal(*LARGE)
+        await settled(pilot)
+        assert "baseline" not in frame(hits), "the row of the stages has it"

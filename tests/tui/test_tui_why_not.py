@@ -233,7 +233,9 @@ async def test_notices_are_not_among_the_changes(tmp_path: Path) -> None:
         screen = opened(pilot)
         assert screen.answer is not None and screen.answer.returned
         assert screen.changes.border_title == "changes"
-        assert screen.changes.text.startswith("  nothing to change: it is returned")
+        assert screen.changes.text.startswith("  it is returned already")
+        await press(pilot, "enter")
+        assert "there is no change to try; e opens the note" in pane(screen, "status")
         notes = screen.query_one("#notes", Pane)
         assert "BM25 only" in notes.text and notes.size.height == len(notes.drawn)
 

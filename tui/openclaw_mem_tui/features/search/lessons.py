@@ -140,9 +140,11 @@ def lesson_title(guide: Guide, number: int, view: View, cells: int, *, brief: bo
     return (*fit(head, cells - width(short) - 1), *short, Span(" "))
 
 
-def lesson_lines(guide: Guide, number: int, view: View, cells: int, most: int = MOST_LINES) -> list[Line]:
+def lesson_lines(
+    guide: Guide, number: int, view: View, cells: int, most: int = MOST_LINES, *, also: bool = True
+) -> list[Line]:
     """Title and text of a lesson; one that needs more than ``most`` lines ends with the key that shows it."""
-    shown = lesson_text(guide[number], view, max(20, min(cells - 1, 140)))
+    shown = lesson_text(guide[number], view, max(20, min(cells - 1, 140)), also=also)
     if len(shown) > most - 1:
         shown[most - 2 :] = [cut(shown[most - 2], cells - 1)]
     return [lesson_title(guide, number, view, cells), *shown]
@@ -156,17 +158,22 @@ def also_set(lesson: SuggestedQuery, view: View) -> Line:
     return line((f" In\xa0both\xa0runs: {said}." if said else "", "dim"))
 
 
-def lesson_text(lesson: SuggestedQuery, view: View, cells: int) -> list[Line]:
-    """What it says, in full, and then which knobs it has set for both runs."""
+def lesson_text(lesson: SuggestedQuery, view: View, cells: int, *, also: bool = True) -> list[Line]:
+    """What it says, in full, and ``also`` which knobs it has set for both runs."""
     said = line("   ", fmt.numbers(fmt.inert(lesson.lesson)))
-    return balanced((*said, *also_set(lesson, view)), cells, 3)
+    return balanced((*said, *(also_set(lesson, view) if also else ())), cells, 3)
 
 
 def over_hits(
-    search: SearchPresenter, cells: int, brief: bool = False, low: bool = False, full: bool = False
+    search: SearchPresenter,
+    cells: int,
+    brief: bool = False,
+    low: bool = False,
+    full: bool = False,
+    profile: bool = False,
 ) -> list[Line]:
-    """The lesson that is shown, on a ``low`` screen with two lines of its text;
-    with all of it when ``full``, and then all that is said of the answer.
+    """The lesson that is shown, on a ``low`` screen with two lines of its text, without what the row of the
+    ``profile`` has where that is drawn; with all of it when ``full``, and then all that is said of the answer.
     Under a fault what that did to the answer: what a lesson says need not be true then, and its baseline is
     not the one shown."""
     view, guide, number = search.view, search.guide, search.lesson_at
@@ -175,7 +182,7 @@ def over_hits(
     if guide is None or number is None:
         return in_full(view, cells) if full else []
     if not (brief or full):
-        return lesson_lines(guide, number, view, cells, 3 if low else MOST_LINES)
+        return lesson_lines(guide, number, view, cells, 3 if low else MOST_LINES, also=not profile)
     title = lesson_title(guide, number, view, cells, brief=brief)
     if not full:
         return [title]

@@ -109,6 +109,7 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         super().draw_all()
         self.strip.changed()
         self._draw_numbers()
+        self.label_hits()  # the room decides about what it says
 
     def _activity_changed(self, before: status.Activity, now: status.Activity) -> None:
         empty = self.focused is self.query_line and not self.query_line.value
@@ -134,7 +135,7 @@ class SearchScreen(QueryActions, HitActions, NoteActions, RunActions, WhyNotActi
         self.set_class(compared or self.search.lesson_at is not None, "-lesson")
         # Its lines depend on the size of the screen too.
         brief = self.narrow and self.has_class("-few")
-        self.lesson.show(partial(over_hits, self.search, brief=brief, low=self.low))
+        self.lesson.show(partial(over_hits, self.search, brief=brief, low=self.low, profile=not self.narrow))
         self.query_line.label(view)
         notes = partial(status.soundness, view, activity, framed=self.has_class("-tall"))
         self.notes.set_class(bool(notes(80)), "-on")

@@ -73,7 +73,7 @@ def note_written(search: SearchPresenter, said: str, done: Done) -> str:
     pin = search.view.pin
     if search.pin_run(EDITED):
         instead = " instead of the pinned run" if pin is not None and pin.name == PINNED else ""
-        kept = f"the run before the edit is the baseline{instead} ({key('clear_baseline')}: as configured)"
+        kept = f"the run before the edit is the baseline{instead}"
         said, done = f"{said}; {kept}", done._replace(then=fmt.join((done.then, kept), "; "))
     search.sync.done = done
     return said

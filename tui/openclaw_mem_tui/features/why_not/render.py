@@ -72,9 +72,9 @@ def around_changes(answer: WhyNot, others: str, cells: int) -> tuple[list[Line],
         head, foot = head + foot, []
     if not (answer.changes or head or foot):
         before = "no setting was tried: the step marked ✗ comes before the ranking"
-        none = "nothing to change: it is returned" if answer.returned else before
+        none = "it is returned already" if answer.returned else before
         leads = (
-            ("; in the chunks ", "dim"),
+            ("; in the chunks, ", "dim"),
             (others, "key"),
             (" goes to those that are not", "dim"),
         )
