@@ -403,6 +403,24 @@ async def test_a_lesson_names_the_knobs_that_it_has_set_for_both_runs(tmp_path: 
         assert "min score .00" not in lab(app).lesson.text, "these are not the knobs of the lesson"
 
 
+async def test_a_low_frame_leaves_out_whole_parts_before_it_cuts_the_title(tmp_path: Path) -> None:
+    app = world.workbench(tmp_path, demo=world.make.demo_guide())
+    async with app.run_test(size=SMALL) as pilot:
+        await settled(pilot)
+        screen, read = lab(app), list[str]()
+        screen.tune(screen.search.view.knobs.set({"snippet_chars": 300}))
+        await settled(pilot)
+        await press(pilot, "g", "tab")
+        for _ in screen.hits.rows:
+            read.append(frame(screen.preview).strip())
+            title, _, _ = read[-1].partition(" · rows ")
+            assert "…" not in title and len(read[-1]) <= 76, read[-1]
+            await press(pilot, "j")
+        assert any(" · truncated · " in one for one in read), read
+        assert any(" · rows " in one and "citations" not in one for one in read), read
+        assert any(one.endswith("citations: auto") for one in read), "where there is room"
+
+
 async def test_a_low_list_names_the_baseline_of_a_lesson(tmp_path: Path) -> None:
     app = world.workbench(tmp_path, demo=world.make.demo_guide())
     async with app.run_test(size=SMALL) as pilot:

@@ -37,16 +37,16 @@ async def test_the_key_of_repairs_rebuilds_an_index_that_the_checks_found_damage
         drawn = app.screen.query_one(HelpText).text
         assert drawn.startswith(" answer ") and "MEMORY.md" not in drawn, "those of this screen"
         await press(pilot, "escape", "3")
-        app.search.say("the index is up to date")
+        app.search.say("no note changed")
         await settled(pilot)
-        assert "up to date" in shown(screen, "#status")
+        assert "no note changed" in shown(screen, "#status")
         app.search.sync.update(damage=IndexDamaged("The index is damaged."))
         await press(pilot, "r")
         assert app.search.activity.damage is None, "another process may have repaired it"
-        assert "the index is up to date" in shown(screen, "#status")
+        assert "no note changed" in shown(screen, "#status"), "it has read none"
         damaged_pages(index := app.search.service.settings.index_path)
         await press(pilot, "c")
-        assert "up to date" not in shown(screen, "#status"), "that was before"
+        assert "no note changed" not in shown(screen, "#status"), "that was before"
         bottom = screen.query_one(KeyBar).text
         assert "F repair" in bottom and not {"sync", "rebuild", "verify"} & set(bottom.split())
         for refused in ("R", "P", "V", "r"):

@@ -59,9 +59,9 @@ def examined(report: DoctorReport, at: float) -> str:
 
 
 def unchanged(freshness: Freshness | None) -> str:
-    """What a sync says that had nothing to do."""
+    """What a sync says that had nothing to do: it has read nothing, so it knows nothing of the index."""
     emptied = freshness.emptied if freshness is not None else None
-    return f"the index is kept: {cause(emptied)}" if emptied else "the index is up to date"
+    return f"the index is kept: {cause(emptied)}" if emptied else "no note changed"
 
 
 def cause(emptied: ExcludedFile) -> str:

@@ -56,8 +56,7 @@ class Frames:
         self._given[widget] = title, subtitle
         texts = title, instead or subtitle
         if isinstance(widget, Table):
-            taken = _parsed(title).cell_length + 1 if one_edge else 0
-            texts = title, more(widget, False, texts[1], taken)
+            texts = title, more(widget, False, texts[1], taken_by(title) if one_edge else 0)
         if one_edge:
             room = widget.outer_size.width - 4  # corners and blanks
             texts = f" {join((_cropped(title, texts[1], room), texts[1]))} ", ""
@@ -82,17 +81,23 @@ def rows_of(pane: Lines) -> str:
     return f"rows {first:,}–{min(first + height - 1, len(pane.drawn)):,} of {len(pane.drawn):,}"
 
 
+def taken_by(title: str) -> int:
+    """The cells that a title takes of an edge that has another text, too."""
+    return _parsed(title).cell_length + 1
+
+
 def more(pane: Lines, keys: bool, beside: str = "", taken: int = 0) -> str:
     """What the frame of a pane says that is too low for its text: which of its rows are in sight, and the
-    ``keys`` that scroll it, whose word goes first where there is too little room; ``taken`` are cells of the
-    same edge that others use."""
-    if not (rows := rows_of(pane)):
-        return beside
-    down = key_hint("scroll_down", "")
-    scrolls = [f"{down} {key_hint('scroll_up', word)}" for word in ("scroll", "")] if keys else [""]
+    ``keys`` that scroll it; ``taken`` are cells of the same edge that others use. Where there is too little
+    room, the word of the keys goes first; of a pane with them then what is ``beside``, the keys, the rows."""
+    rows, scrolls = rows_of(pane), [""]
+    if keys and rows:
+        scrolls = [f"{key_hint('scroll_down', '')} {key_hint('scroll_up', word)}" for word in ("scroll", "")]
     ways = [join((rows, scroll, beside)) for scroll in scrolls]
+    less = [*(join((rows, scroll)) for scroll in scrolls), rows, ""] if keys else []
     room = pane.outer_size.width - 6 - taken  # corners, a line and a blank on both sides
-    return next((way for way in ways if _parsed(way).cell_length <= room), beside or ways[-1])
+    fits = (way for way in (*ways, *less) if _parsed(way).cell_length <= room)
+    return next(fits, "" if keys else beside or ways[-1])
 
 
 def framed(widget: Widget) -> list[CursorList]:

@@ -22,7 +22,7 @@ from openclaw_mem_tui.render import format as fmt
 from openclaw_mem_tui.render import status
 from openclaw_mem_tui.screen import WorkbenchScreen
 from openclaw_mem_tui.sync_controller import Job
-from openclaw_mem_tui.widgets.frames import frame_of, key_hint, more, rows_of
+from openclaw_mem_tui.widgets.frames import frame_of, key_hint, more, rows_of, taken_by
 from openclaw_mem_tui.widgets.line_view import Brief, Pane
 from openclaw_mem_tui.widgets.lists import CursorList
 
@@ -214,7 +214,8 @@ class Lab(WorkbenchScreen):
             scrolls = lower is self.waterfall
             there = key_hint("next_pane", "to it") if self.waterfall.focusable and not scrolls else ""
             self.label(self.waterfall, subtitle=more(self.waterfall, scrolls, there))
-            self.label(shown, shown.heading, more(shown, lower is shown, shown.subtitle))
+            taken = taken_by(shown.heading) if self.low else 0
+            self.label(shown, shown.heading, more(shown, lower is shown, shown.subtitle, taken))
             self.label(frame_of(self.knob_panel), fmt.join(("knobs", rows_of(self.knob_panel))))
 
     @property
