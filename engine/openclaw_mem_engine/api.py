@@ -156,6 +156,7 @@ if TYPE_CHECKING:
     from openclaw_mem_engine.stores.damage import file_damage as file_damage
     from openclaw_mem_engine.stores.damage import index_stamp as index_stamp
     from openclaw_mem_engine.stores.damage import saveable_embeddings as saveable_embeddings
+    from openclaw_mem_engine.stores.findings import CLOSED as CLOSED
     from openclaw_mem_engine.stores.findings import KEEP_DAMAGED as KEEP_DAMAGED
     from openclaw_mem_engine.stores.findings import UNWRITABLE as UNWRITABLE
     from openclaw_mem_engine.stores.findings import Check as Check

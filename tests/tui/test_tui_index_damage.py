@@ -12,11 +12,11 @@ from test_tui_index import index_screen, opened, shown, unwatched
 from openclaw_mem_engine.api import FileRow
 from openclaw_mem_engine.errors import IndexDamaged
 from openclaw_mem_engine.memory import Memory
-from openclaw_mem_engine.stores.findings import DoctorReport, Outcome
+from openclaw_mem_engine.stores.findings import DoctorReport, Finding, Outcome
 from openclaw_mem_tui.app import Workbench
 from openclaw_mem_tui.features.index import presenter
 from openclaw_mem_tui.features.index.chunks_screen import ChunksScreen
-from openclaw_mem_tui.render.spans import text_of
+from openclaw_mem_tui.render.spans import Failed, text_of
 from openclaw_mem_tui.render.status import soundness
 from openclaw_mem_tui.widgets.dialogs import ConfirmScreen
 from openclaw_mem_tui.widgets.edges import KeyBar
@@ -174,3 +174,23 @@ async def test_permissions_that_change_while_the_screen_is_open_are_checked_with
         assert "accessible to other users" not in screen.doctor.text
         screen.search.service.settings.index_path.chmod(0o644)
         await until(pilot, lambda: "accessible" in " ".join(screen.doctor.text.split()))
+
+
+async def test_the_repair_of_permissions_names_the_files_and_ends_old_messages(tmp_path: Path) -> None:
+    async with opened(unwatched(tmp_path)) as (pilot, screen):
+        await press(pilot, "c")
+        search, folder = screen.search, f"{tmp_path / 'data'} (d---------)"
+        text = "Permission denied: data cannot be used."
+        closed = Finding("no-access", "error", text, (folder,), "openclaw-mem doctor --fix", True)
+        screen.presenter.update(report=DoctorReport((closed,), ()))
+        search.say(Failed("the sync failed"))
+        search.trouble("Unexpected PermissionError: data")
+        await press(pilot, "F")
+        assert isinstance(pilot.app.screen, ConfirmScreen)
+        drawn = " ".join(pilot.app.screen.query_one(Pane).text.split())
+        assert text in drawn and "The repair gives this user access to:" in drawn
+        assert "(d---------)" in drawn
+        await press(pilot, "enter")
+        await until(pilot, lambda: "repaired: " in shown(screen, "#status"))
+        await settled(pilot)
+        assert (search.activity.said, search.activity.trouble) == ("", "")

@@ -119,7 +119,12 @@ class Upkeep(ListScreen[IndexPresenter]):
 
     async def _repair_found(self, report: DoctorReport) -> None:
         await self.presenter.repair(report)
-        if not self.search.service.is_open and not self.presenter.state.trouble:
+        if self.presenter.state.trouble:
+            return
+        if self.search.service.is_open:
+            self.search.say("")  # what failed before the repair need not fail now
+            await self.search.sync.read_status()
+        else:
             self.lab.resync(Job())  # which opens it
 
     def _run_doctor(self, work: Callable[[], Awaitable[None]]) -> None:

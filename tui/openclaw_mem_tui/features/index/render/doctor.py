@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from openclaw_mem_engine.api import Check, DoctorReport, FileRow, Finding
+from openclaw_mem_engine.api import CLOSED, Check, DoctorReport, FileRow, Finding
 from openclaw_mem_tui.bindings import action
 from openclaw_mem_tui.bindings import key as key_of
 from openclaw_mem_tui.features import SCREENS
@@ -197,7 +197,11 @@ def around_nothing(cells: int) -> tuple[list[Line], list[Line]]:
 def repairs(found: Sequence[Finding], cells: int) -> list[Line]:
     """What is repaired without a new index."""
     note = "Notes and the content of the index are not changed; nothing is sent."
-    return [*items((finding.text for finding in found), cells), (), *wrapped(line((note, "dim")), cells)]
+    rows = items((finding.text for finding in found), cells)
+    closed = [path for finding in found if finding.code in CLOSED for path in finding.evidence]
+    if closed:
+        rows += [(), *wrapped(line("The repair gives this user access to:"), cells), *items(closed, cells)]
+    return [*rows, (), *wrapped(line((note, "dim")), cells)]
 
 
 def items(texts: Iterable[str], cells: int) -> list[Line]:
