@@ -173,7 +173,7 @@ def over_hits(
     profile: bool = False,
 ) -> list[Line]:
     """The lesson that is shown, on a ``low`` screen with two lines of its text, without what the row of the
-    ``profile`` has where that is drawn; with all of it when ``full``, and then all that is said of the answer.
+    ``profile`` has where that is drawn; with all of it when ``full``, then all that is said of the answer.
     Under a fault what that did to the answer: what a lesson says need not be true then, and its baseline is
     not the one shown."""
     view, guide, number = search.view, search.guide, search.lesson_at

@@ -230,7 +230,9 @@ class WhyNotScreen(WorkbenchScreen):
             self._applies = not self.trouble
             return
         if (change := self._change()) is None:
-            none = "no change of a knob is selected" if self.changes.counted[1] else "there is no change to try"
+            none = (
+                "no change of a knob is selected" if self.changes.counted[1] else "there is no change to try"
+            )
             self.search.say(f"{none}; {key('edit')} opens the note")
             return
         knobs = self._knobs
