@@ -116,7 +116,7 @@ def test_a_file_that_may_not_be_written_to_is_enough(plain: tuple[Call, World]) 
     lock.chmod(0o400)
     found = finding(call("doctor", "--json"), "not-writable")
     assert found["evidence"] == [f"{lock} (-r--------, owner {owner_of()})"]
-    assert found["text"].endswith("The repair gives this user access to it.")
+    assert found["text"].endswith("`openclaw-mem doctor --fix` gives this user access.")
     assert call("doctor", "--fix").code == 0 and lock.stat().st_mode & 0o777 == 0o600
 
 

@@ -71,13 +71,18 @@ def _ours(settings: Settings) -> list[Path]:
 # -- what a sync needs: access, room on the disk, and its lock -----------------------------------------------
 
 
+#: What the repair of closed files and folders does.
+_GIVES = "`openclaw-mem doctor --fix` gives this user access."
+
+
 def check_writing(settings: Settings, out: Outcome) -> None:
     """This user may enter the data folder and write there, the disk has room for a sync, and the lock can be
     taken."""
     for path, error in filter(None, map(files.blocked, _folders(settings))):
         out.detail = "the data folder cannot be entered"
         repair = _opening(settings, [path])
-        out.add("no-access", "error", files.unreachable(path, error), [described(path)], repair)
+        text = files.unreachable(path, error, _GIVES * (repair == FIX))
+        out.add("no-access", "error", text, [described(path)], repair)
         return
     _check_access(settings, out)
     _check_room(settings, out)
@@ -118,7 +123,7 @@ def _check_access(settings: Settings, out: Outcome) -> None:
         these = closed[0].name if len(closed) == 1 else f"{number} of openclaw-mem"
         repair = _opening(settings, closed)
         advice = "Check the permissions, or set OPENCLAW_MEM_HOME to a folder of yours."
-        advice = "The repair gives this user access to it." if repair == FIX else advice
+        advice = _GIVES if repair == FIX else advice
         text = f"This user cannot write {these}. No sync can run. {advice}"
         out.add("not-writable", "error", text, map(described, closed), repair)
 
