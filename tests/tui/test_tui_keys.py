@@ -256,7 +256,7 @@ async def test_a_key_leads_from_the_results_to_what_is_not_returned(tmp_path: Pa
         assert trace is not None and trace.unreturned
         await press(pilot, "w")
         assert (
-            "in the chunks } goes to those that are not"
+            "in the chunks, } goes to those that are not"
             in app.screen.query_one("#changes", WrappedTable).text
         )
         await press(pilot, "escape", "right_curly_bracket")

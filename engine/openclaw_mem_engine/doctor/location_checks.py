@@ -81,7 +81,7 @@ def check_writing(settings: Settings, out: Outcome) -> None:
     for path, error in filter(None, map(files.blocked, _folders(settings))):
         out.detail = "the data folder cannot be entered"
         repair = _opening(settings, [path])
-        text = files.unreachable(path, error, _GIVES * (repair == FIX))
+        text = files.unreachable(path, error, f"{_GIVES} Path: {path}" if repair == FIX else "")
         out.add("no-access", "error", text, [described(path)], repair)
         return
     _check_access(settings, out)
