@@ -314,22 +314,6 @@ async def test_an_index_that_is_removed_is_built_with_the_key_of_the_lab(tmp_pat
         await until(pilot, lambda: settings.index_path.exists() and not lab(app).notes.text)
 
 
-async def test_the_key_of_repairs_finds_that_the_index_is_removed_and_shows_what_it_does(
-    tmp_path: Path,
-) -> None:
-    settings = indexed(tmp_path)
-    app = workbench(settings, lambda _: None, "heron")
-    async with app.run_test(size=SMALL) as pilot:
-        await until(pilot, lambda: "heron" in lab(app).hits.text)
-        await settled(pilot)
-        settings.index_path.unlink()
-        await press(pilot, "escape", "F")  # before any search has met it
-        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen))
-        assert not settings.index_path.exists()
-        await press(pilot, "enter")
-        await until(pilot, lambda: settings.index_path.exists() and app.search.activity.phase == "ready")
-
-
 async def test_no_line_about_a_failed_search_is_said_twice(tmp_path: Path) -> None:
     app = workbench(indexed(tmp_path), damaged_middle, "badger orchard")
     async with app.run_test(size=SMALL) as pilot:
