@@ -112,6 +112,7 @@ async def test_the_key_that_is_named_works_at_once_and_a_query_that_is_typed_goe
     app = workbench(settings, damage)
     async with app.run_test(size=SMALL) as pilot:
         lab(app).query_line.value = "F"  # typed before the index is opened
+        lab(app).set_focus(lab(app).query_line)  # on a loaded machine it may have been opened before
         await until(pilot, lambda: app.search.activity.damage is not None)
         await settled(pilot)
         await press(pilot, "o", "x")

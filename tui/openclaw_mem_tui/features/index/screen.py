@@ -178,6 +178,7 @@ class IndexScreen(Upkeep):
         elif doing:
             self.workers.cancel_group(self, "read")
             self.workers.cancel_group(self, "doctor")
+            self.workers.cancel_group(self, "question")  # of its own: checks that begin do not end it
             self.presenter.say("stopped")
         else:
             return False

@@ -39,7 +39,7 @@ class Upkeep(ListScreen[IndexPresenter]):
 
     def action_rebuild(self) -> None:
         if self._is_free(whole=True):
-            self.run_in(partial(self._ask_rebuild, "rebuild"), "doctor")
+            self.run_in(partial(self._ask_rebuild, "rebuild"), "question")
 
     async def _ask_rebuild(self, verb: str, *, force: bool = True) -> None:
         """Ask whether a new index may be built, or without ``force`` every file be read into this one."""
@@ -77,7 +77,7 @@ class Upkeep(ListScreen[IndexPresenter]):
             if self.presenter.emptied is None:
                 self.presenter.say("nothing to remove: a sync removes deleted notes, unless all are deleted")
             else:
-                self.run_in(ask, "doctor")
+                self.run_in(ask, "question")
 
     def action_examine(self, deep: bool = False) -> None:
         self._run_doctor(partial(self._examine, deep))
@@ -101,14 +101,14 @@ class Upkeep(ListScreen[IndexPresenter]):
         if not self._is_free(able=self.presenter.examines and not lost and (report is None or bool(fixable))):
             return
         if damage is not None or lost:
-            self.run_in(partial(self._ask_repair, damage or IndexDamaged(lost)), "doctor")
+            self.run_in(partial(self._ask_repair, damage or IndexDamaged(lost)), "question")
         elif doctor.rebuilds(fixable):
-            self.run_in(partial(self._ask_rebuild, "repair"), "doctor")
+            self.run_in(partial(self._ask_rebuild, "repair"), "question")
         elif report is not None and fixable:
             repair = partial(self.run_in, partial(self._repair_found, report), "doctor")
             confirm(self, "repair the findings", partial(doctor.repairs, fixable), "repair", repair)
         elif report is not None and report.synced:
-            self.run_in(partial(self._ask_rebuild, "repair", force=False), "doctor")
+            self.run_in(partial(self._ask_rebuild, "repair", force=False), "question")
         elif report is None or self.presenter.state.stale:
             self._run_doctor(partial(self._examine, then=self.repair))
         elif not report.findings:
