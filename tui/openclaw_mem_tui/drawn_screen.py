@@ -175,7 +175,7 @@ class DrawnScreen(Screen[None]):
         """Whether there is something to repair, as far as this screen knows."""
         activity = self.search.activity
         found = activity.errors > 0 and activity.repairable
-        return activity.damage is not None or activity.is_gone or found
+        return activity.damage is not None or activity.is_empty or found
 
     def first_keys(self) -> frozenset[str]:
         """Ids of those that matter most just now: they stay at the bottom where room is short."""

@@ -288,7 +288,7 @@ class IndexStore(SearchStore, IndexContent, EmbeddingCache, IndexWriter, Protoco
     def is_present(self) -> bool:
         """Whether the index is still where it was opened. Raises IndexUnavailable when this user may not
         look there."""
-        return self.path.exists()
+        ...
 
     def snapshot(self) -> AbstractContextManager[None]:
         """What this thread reads in the body is one state, which is not written there. Not nested. Raises

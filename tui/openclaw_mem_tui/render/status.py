@@ -72,8 +72,8 @@ class Activity:
         return self.searching or self.phase in ("opening", "syncing")
 
     @property
-    def is_gone(self) -> bool:
-        """Whether there is no index, and nothing builds one."""
+    def is_empty(self) -> bool:
+        """Whether the index is empty or was removed, and nothing builds one."""
         return self.phase == "ready" and self.freshness is not None and self.freshness.state == "empty"
 
 
@@ -313,7 +313,7 @@ def _answered(view: View, activity: Activity, frame: int, *, steps: bool) -> Lin
     if failed:
         wrong = "index damaged" if activity.damage else "index has errors"
         return line(sign, ("no answer" if view.error else wrong, "bad"))
-    if activity.is_gone:
+    if activity.is_empty:
         why = ("the index is empty or was removed: ", "warn")
         return line(sign, why, (reach("sync"), "key"), (" builds it", "dim"))
     if view.trace is None or view.pool is None:

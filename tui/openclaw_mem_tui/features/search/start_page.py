@@ -206,9 +206,9 @@ def landing(
         head += [(), line("  ", first, "  ", (key("get"), "key"), (" asks one", "dim"))]
         wide = min(60, cells // 2, max((fmt.width_of(fmt.inert(query)) + 1 for query, _ in shown), default=0))
         room_beside = max(4, cells - wide - 4)
+        in_full = dict(filter(None, (continues(search, named=True),)))
         for query, path in shown:
-            named = continues(search, named=True) if (query, path) == continues(search) else None
-            whole = fmt.inert(named[1] if named is not None else path)
+            whole = fmt.inert(in_full.get(query, path))
             fits = fmt.width_of(whole) <= room_beside
             origin = (whole if fits else fmt.path(fmt.inert(path), room_beside), "dim")
             items.append([line("  ", fmt.left(fmt.crop(fmt.inert(query), wide - 1), wide), " ", origin)])
